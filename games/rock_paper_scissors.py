@@ -23,6 +23,7 @@ from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.errors import IllegalMove, InvalidParameters
 from games.kit.bits import set_bit
+from games.kit.cells import Cell
 from games.kit.randomness import mix64
 from games.kit.svg import BOARD, LINE, PAPER, PLAYER_COLOURS, Canvas
 
@@ -36,6 +37,9 @@ _SCORES = ("result", "margin")
 _MAX_TURNS = 1000
 _SHOWN = 40
 """Number of latest turns in a picture."""
+_SHOWN_IN_PLAY = 16
+"""The same in the picture for play, narrow enough for a telephone."""
+_LEFT, _STEP, _HEIGHT, _CLICKED = 140, 18, 92, 34  # pixels: first turn, distance of turns, height, radius of a choice
 
 _ONE = np.uint64(1)
 _COUNT_MASK, _CHOICE_MASK = np.uint64(0xFFFF), np.uint64(3)
@@ -91,21 +95,52 @@ class RockPaperScissors(NamedTuple):
 
     def draw_svg(self, state: State) -> str:
         """Return an SVG picture: the latest turns in columns, each winning choice in its player's colour."""
-        first = max(0, _turns(state) - _SHOWN)
-        width, left, step = 160 + _SHOWN * 18, 140, 18
-        canvas = Canvas(width, 92)
+        return self._canvas(state, _SHOWN, _HEIGHT).render(self._caption(state))
+
+    def draw_svg_for(self, state: State, viewer: int) -> str:
+        """Return a narrow picture with the three choices below it, for clicks; a choice of the current turn is not shown."""
+        cells = self.cells(state)
+        canvas = self._canvas(state, _SHOWN_IN_PLAY, _HEIGHT + (2 * _CLICKED + 8 if cells else 0))
+        for cell in cells:
+            canvas.circle(cell.x, cell.y, cell.radius, fill=BOARD)
+            canvas.text(cell.x, cell.y, cell.id)
+        return canvas.render(self._caption(state))
+
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the choices below the picture, for clicks; none at the end."""
+        if is_over(self, state):
+            return ()
+        middle = _width(_SHOWN_IN_PLAY) / 2
+        places = (middle + (action - 1) * 4 * _CLICKED for action in range(3))
+        return tuple(Cell(name, x, _HEIGHT + _CLICKED, _CLICKED) for name, x in zip(NAMES, places, strict=True))
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the choice to click for an action."""
+        return (NAMES[action],)
+
+    def _caption(self, state: State) -> str:
+        return f"Rock paper scissors, {_won(state, 0)} to {_won(state, 1)} after {_turns(state)} turns"
+
+    def _canvas(self, state: State, shown: int, height: float) -> Canvas:
+        first = max(0, _turns(state) - shown)
+        canvas = Canvas(_width(shown), height)
         canvas.text(14, 18, self.draw_for(state, 0).splitlines()[0], size=14, anchor="start", bold=True)
-        canvas.rectangle(left - 6, 32, _SHOWN * step + 12, 48, fill=BOARD, corner=6)
+        canvas.rectangle(_LEFT - 6, 32, shown * _STEP + 12, 48, fill=BOARD, corner=6)
         for player in range(2):
             y = 44 + 24 * player
             canvas.circle(22, y, 7, fill=PLAYER_COLOURS[player])
             canvas.text(38, y, f"{player}: {_won(state, player)} won", anchor="start")
             for i, choice in enumerate(self.history(state, player)[first:]):
                 won = choice == _COUNTERS[_choice(self, state, 1 - player, first + i)]
-                x = left + step * (i + 0.5)
+                x = _LEFT + _STEP * (i + 0.5)
                 canvas.circle(x, y, 8, fill=PLAYER_COLOURS[player] if won else PAPER, stroke=LINE)
                 canvas.text(x, y, NAMES[choice][0].upper(), size=11, bold=won)
-        return canvas.render(f"Rock paper scissors, {_won(state, 0)} to {_won(state, 1)} after {_turns(state)} turns")
+        return canvas
+
+
+def _width(shown: int) -> float:
+    """Return the width of a picture of the latest `shown` turns, in pixels."""
+    return _LEFT + shown * _STEP + 20
 
 
 @functools.lru_cache(maxsize=64)

@@ -14,33 +14,30 @@ from gatekeeper.ledger import Ledger
 from gatekeeper.pacing import Budget, PacedEvaluator
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
+from zerofleet.contracts.gate_events import TRIAL_MATCH
 from zerofleet.contracts.promotions import Champion, MatchReport
 from zerofleet.evaluators.base import Evaluator
+from zerofleet.presets.gate_rules import stopping_rule, trial_rule
 from zerofleet.storage.crash_points import crash_point
+from zerofleet.strength.gate_record import match_report
 from zerofleet.strength.matches import (
     AgentMaker,
     Decision,
-    FixedGames,
     GameResult,
     MatchSettings,
     MatchTerms,
     Player,
     Scoreboard,
     SequentialTest,
-    ShareOfPoints,
     Standing,
     StoppingRule,
     decide,
     play_match,
     points,
 )
-from zerofleet.strength.ratings import Sprt
 from zerofleet.telemetry import metrics
 
-__all__ = ["ChampionChanged", "Referee", "match_report", "stopping_rule", "trial_rule"]
-
-TRIAL_MATCH = "watch/"
-"""Prefix of the match ids of measurements."""
+__all__ = ["ChampionChanged", "Referee"]
 
 log = structlog.get_logger()
 
@@ -70,8 +67,8 @@ class Referee:
         self._pointer = pointer
         self._make_agent = make_agent
         self._budget = budget
-        self._rule = stopping_rule(settings)
-        self._trial_rule = trial_rule(settings)
+        self._rule = stopping_rule(settings.gate)
+        self._trial_rule = trial_rule(settings.gate)
 
     async def play(
         self, version: int, champion: Champion, evaluator: Evaluator, *, opponent: Champion | None = None
@@ -190,41 +187,7 @@ class Referee:
             metrics.GATE_LLR_BOUND.labels(side="upper").set(rule.sprt.upper)
 
 
-def stopping_rule(settings: GatekeeperSettings) -> StoppingRule:
-    """Return the stopping rule of the settings. Raises `ConfigurationError` for an impossible test."""
-    gate = settings.gate
-    if gate.mode == "share":
-        return ShareOfPoints(gate.share, gate.max_pairs)
-    if gate.mode == "sprt":
-        return SequentialTest(Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta))
-    if gate.mode == "watch":
-        return trial_rule(settings)
-    return FixedGames()
-
-
-def trial_rule(settings: GatekeeperSettings) -> SequentialTest:
-    """Return the test of versions that were promoted at once. Raises as `stopping_rule`."""
-    gate = settings.gate
-    return SequentialTest(Sprt(gate.watch_elo0, gate.watch_elo1, gate.alpha, gate.beta))
-
-
 def _outcome(result: GameResult) -> str:
     """Return the outcome of a game for the candidate."""
     share = points(result.seating, result.scores)
     return "win" if share > 0.5 else "loss" if share < 0.5 else "draw"
-
-
-def match_report(champion_version: int, standing: Standing, log_likelihood_ratio: float) -> MatchReport:
-    """Return the report of a match."""
-    total, (low, high) = standing.total, standing.interval
-    return MatchReport(
-        champion_version=champion_version,
-        wins=total.wins,
-        draws=total.draws,
-        losses=total.losses,
-        pentanomial=standing.pentanomial,
-        share=standing.share,
-        share_low=low,
-        share_high=high,
-        log_likelihood_ratio=log_likelihood_ratio,
-    )

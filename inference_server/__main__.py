@@ -9,6 +9,7 @@ from zerofleet.service.imports import importing
 with importing():
     from inference_server.settings import ServerSettings
     from zerofleet.service.lifecycle import run_service
+    from zerofleet.service.process_end import end_process
     from zerofleet.service.settings import load_settings
 
 
@@ -21,4 +22,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

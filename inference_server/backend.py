@@ -1,5 +1,7 @@
 """TorchScript on a device: the backend that evaluates every network, and the only module of this server that imports torch.
 
+It is imported where it is needed (`inference_server.late_backend`).
+
 `TorchBackend.load` prepares a stored version for inference; `TorchNetwork.evaluate` runs on the device thread only.
 
 Throughput of the presets' residual networks (positions per second of CPU time, one thread of a 2-core machine with native
@@ -21,6 +23,7 @@ non-blocking copies.
 from __future__ import annotations
 
 import re
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -31,19 +34,19 @@ import numpy as np
 import structlog
 import torch
 
+from inference_server.answers import check_answers
+from inference_server.device import number_format
 from inference_server.network import NetworkOutput
 from inference_server.settings import Precision
-from inference_server.tensors import Contract
 from inference_server.warm_up import warm_up
-from zerofleet.contracts.manifests import Manifest, check_golden
+from zerofleet.contracts.manifests import Manifest
 from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable, VersionSkew
 from zerofleet.service.allocator import keep_freed_memory
 
-__all__ = ["TorchBackend", "TorchNetwork", "check_answers"]
+__all__ = ["TorchBackend", "TorchNetwork"]
 
 log = structlog.get_logger()
 
-_NUMPY_TYPES = {"FP16": np.float16, "FP32": np.float32}
 _NEWER_FILE = re.compile(r"PyTorch file with version \d+, but the maximum supported version for reading is \d+")
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|not enough memory|(can't|cannot|failed to|unable to) allocate|bad_alloc|ALLOC_FAILED", re.IGNORECASE
@@ -65,12 +68,8 @@ class TorchBackend:
         self.device = torch.device(("cuda:0" if has_gpu else "cpu") if device == "auto" else device)
         if self.on_gpu and not has_gpu:
             raise ConfigurationError(f"device={device}, but torch finds no GPU; use device=cpu or install a CUDA build")
-        if precision == "float16" and not self.on_gpu:
-            raise ConfigurationError("precision=float16 needs a GPU; on a CPU use float32 or bfloat16")
-        chosen = ("float16" if self.on_gpu else "float32") if precision == "auto" else precision
-        self.precision = _DTYPES[chosen]
+        self.precision = _DTYPES[number_format(precision, on_gpu=self.on_gpu)]
         self._threads = threads
-        self.prepare_thread()
         keep_freed_memory()
         with warnings.catch_warnings():  # torch warns once a process that a tensor of read-only memory is writable
             warnings.simplefilter("ignore")
@@ -88,10 +87,6 @@ class TorchBackend:
     def precision_name(self) -> str:
         """Number format of the device, such as `float32`."""
         return str(self.precision).removeprefix("torch.")
-
-    def prepare_thread(self) -> None:
-        """Apply torch's per-thread settings; call on the device thread."""
-        torch.set_num_threads(self._threads)
 
     def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> TorchNetwork:
         """Load a version whose files were verified, check its golden positions and warm it up.
@@ -136,6 +131,7 @@ class TorchBackend:
     ) -> tuple[TorchNetwork, NetworkOutput]:
         """Return the network and its output for the golden positions."""
         states, legal, _, _ = manifest.golden.arrays()
+        torch.set_num_threads(self._threads)
         try:
             time.sleep(pause_s)
             script: Any = torch.jit.load(path, map_location=self.device)  # type: ignore[no-untyped-call]
@@ -143,14 +139,14 @@ class TorchBackend:
             _require_finite(script, manifest)
             script = script.eval().to(precision).to(memory_format=torch.channels_last)
             # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while formatting the error.
-            TorchNetwork(script, self.device, precision).evaluate([states], [legal])
+            TorchNetwork(script, self.device, precision, self._threads).evaluate([states], [legal])
             time.sleep(pause_s)
             script = torch.jit.freeze(script)
             if not (self.on_gpu or _pools(manifest)):
                 time.sleep(pause_s)
                 script = torch.jit.optimize_for_inference(script)
             time.sleep(pause_s)
-            network = TorchNetwork(script, self.device, precision)
+            network = TorchNetwork(script, self.device, precision, self._threads)
             return network, network.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
             if _OUT_OF_MEMORY.search(str(error)):
@@ -177,13 +173,18 @@ class TorchNetwork:
 
     backend = "torchscript"
 
-    def __init__(self, script: Any, device: torch.device, precision: torch.dtype) -> None:
+    def __init__(self, script: Any, device: torch.device, precision: torch.dtype, threads: int) -> None:
         self.precision = str(precision).removeprefix("torch.")
+        self._threads = threads
+        self._prepared: int | None = None  # the thread that evaluated last: torch keeps its number of threads for each thread
         self._run: Callable[[list[np.ndarray], list[np.ndarray]], NetworkOutput]
         self._run = _GpuRunner(script, device) if device.type == "cuda" else _CpuRunner(script)
 
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
         """See `Network.evaluate`."""
+        if self._prepared != (thread := threading.get_ident()):
+            torch.set_num_threads(self._threads)
+            self._prepared = thread
         return self._run(states, legal)
 
 
@@ -243,18 +244,6 @@ def _tensor(parts: list[np.ndarray]) -> torch.Tensor:
     dtype = torch.uint8 if array.dtype == np.uint8 else torch.int16
     content: Any = np.ascontiguousarray(array)
     return torch.frombuffer(content, dtype=dtype).view(array.shape)
-
-
-def check_answers(manifest: Manifest, output: NetworkOutput) -> None:
-    """Raise `CorruptModel` unless the output for the golden positions matches the exporter's, in the wire types."""
-    policy, value, *extra_heads = output
-    check_golden(manifest, policy, value, extra_heads)
-    for wanted, got in zip(Contract.of(manifest).outputs, output, strict=True):
-        if got.dtype != _NUMPY_TYPES[wanted.datatype]:
-            raise CorruptModel(
-                f"model {manifest.model} version {manifest.version} returns {wanted.name} as {got.dtype},"
-                f" want {wanted.datatype}"
-            )
 
 
 def _is_near(output: NetworkOutput, exact: NetworkOutput) -> bool:

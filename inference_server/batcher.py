@@ -37,20 +37,10 @@ class _Result:
 
 
 class Batcher:
-    """Device thread that serves a queue. Created and used inside one event loop.
+    """Device thread that serves a queue. Created and used inside one event loop."""
 
-    `prepare` is called once on the device thread before the first batch.
-    """
-
-    def __init__(
-        self,
-        queue: RequestQueue,
-        *,
-        prepare: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, queue: RequestQueue, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._queue = queue
-        self._prepare = prepare
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._changed = threading.Condition()
@@ -137,7 +127,6 @@ class Batcher:
             await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        self._prepare()
         while batch := self._next_batch():
             began_s = self._clock()
             fresh = [part for part in batch if part.ticket.expires_s > began_s]

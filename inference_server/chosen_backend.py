@@ -11,7 +11,8 @@ from pathlib import Path
 
 import structlog
 
-from inference_server.backend import TorchBackend
+from inference_server.device import is_cpu, number_format
+from inference_server.late_backend import LateTorchBackend, open_torch
 from inference_server.native_backend import NativeBackend
 from inference_server.network import Backend, Network
 from inference_server.settings import BackendChoice, Precision
@@ -29,18 +30,23 @@ _BY_DEFAULT = ("avx2", "avx512")  # instruction sets on which the kernel is the 
 def open_backend(
     device: str = "auto", precision: Precision = "auto", threads: int = 1, *, choice: BackendChoice = "auto"
 ) -> Backend:
-    """Return the backend of these settings; raises `ConfigurationError` for those that this machine cannot meet."""
-    torch = TorchBackend(device, precision, threads)
-    if choice == "torchscript":
-        return torch
-    reason = _obstacle(on_gpu=torch.on_gpu, precision=torch.precision_name, any_instructions=choice == "native")
-    if reason and choice == "native":
-        raise ConfigurationError(f"backend=native: {reason}; use backend=auto")
-    if reason:
+    """Return the backend of these settings; raises `ConfigurationError` for those that this machine cannot meet.
+
+    torch is imported now if it evaluates every network or decides on a GPU (`inference_server.device`), else when the first
+    version that the kernel lacks is loaded.
+    """
+    asked = None if is_cpu(device) else open_torch(device, precision, threads)
+    on_gpu = asked is not None and asked.on_gpu
+    arithmetic = number_format(precision, on_gpu=on_gpu)
+    if choice != "torchscript":
+        reason = _obstacle(on_gpu=on_gpu, precision=arithmetic, any_instructions=choice == "native")
+        if not reason:
+            native = NativeBackend(threads)
+            return native if choice == "native" else ChosenBackend(native, asked or LateTorchBackend(precision, threads))
+        if choice == "native":
+            raise ConfigurationError(f"backend=native: {reason}; use backend=auto")
         log.info("backend.chosen", backend="torchscript", reason=reason)
-        return torch
-    native = NativeBackend(threads)
-    return native if choice == "native" else ChosenBackend(native, torch)
+    return asked or open_torch("cpu", precision, threads)
 
 
 def _obstacle(*, on_gpu: bool, precision: str, any_instructions: bool) -> str:
@@ -63,11 +69,6 @@ class ChosenBackend:
     def __init__(self, first: Backend, second: Backend) -> None:
         self._first = first
         self._second = second
-
-    def prepare_thread(self) -> None:
-        """See `Backend.prepare_thread`."""
-        self._first.prepare_thread()
-        self._second.prepare_thread()
 
     def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> Network:
         """See `Backend.load`. A version whose weights give other answers than its golden ones is left to the second too."""

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from games import core
-from inference_server.backend import check_answers
+from inference_server.answers import check_answers
 from inference_server.warm_up import warm_up
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
@@ -25,9 +25,6 @@ class NativeBackend:
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
         keep_freed_memory()
-
-    def prepare_thread(self) -> None:
-        """See `Backend.prepare_thread`: the kernel has no settings of a thread."""
 
     def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> NativeNetwork:
         """See `Backend.load`; reads the weights beside `path` and executes no code of the version.

@@ -52,10 +52,6 @@ class Network(Protocol):
 class Backend(Protocol):
     """Loader of stored versions onto one device; `load` may run on any thread."""
 
-    def prepare_thread(self) -> None:
-        """Make the calling thread the device thread."""
-        ...
-
     def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> Network:
         """Return the network of a verified version: loaded, equal to its golden positions, and warmed up.
 

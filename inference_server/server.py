@@ -92,7 +92,7 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
         store, backend, max_batch=part.max_batch, max_versions=settings.max_versions, message_bytes=message_bytes
     )
     try:
-        async with Batcher(queue, prepare=backend.prepare_thread) as batcher:
+        async with Batcher(queue) as batcher:
             server = await _listen(settings, DataPlane(registry, batcher), message_bytes)
             followed = asyncio.create_task(registry.follow_champions())
             try:
@@ -113,7 +113,7 @@ async def serve(service: Service, settings: ServerSettings) -> None:
         await server.health.set(kserve.SERVICE, _SERVING)
         service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
         gc.collect()
-        gc.freeze()  # torch's objects live as long as the process; a collection that scans them stalls every call for 0.2 s
+        gc.freeze()  # these objects live as long as the process; a collection that scans those of torch stalls calls for 0.2 s
         service.ready(server.address)
         await server.grpc.wait_for_termination()
 

@@ -10,6 +10,7 @@ with importing():
     from trainer.settings import TrainerSettings, settings_class
     from zerofleet.errors import ConfigurationError
     from zerofleet.service.lifecycle import EXIT_REFUSED, run_service
+    from zerofleet.service.process_end import end_process
     from zerofleet.service.settings import inherited_environment, load_settings
 
 
@@ -31,4 +32,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

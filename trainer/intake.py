@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
+from functools import partial
 
 import structlog
 
@@ -65,9 +66,15 @@ class Intake:
         self._is_behind = is_behind
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
+        self._waiting: asyncio.Timeout | None = None  # for games of the stream
 
     async def stop(self) -> None:
-        """Finish the current games and take no more. Cancellation: they are finished nevertheless."""
+        """Finish the current games and take no more; a wait for games ends with those that are in the stream now.
+
+        Cancellation: they are finished nevertheless.
+        """
+        if self._waiting is not None and not self._stopping.is_set():
+            self._waiting.reschedule(asyncio.get_running_loop().time())
         self._stopping.set()
         await self._ended.wait()
 
@@ -164,7 +171,7 @@ class Intake:
         away = False
         while not self._stopping.is_set():
             try:
-                found = await self._stream.consume(consumer=self._consumer, limit=self._limit, block_s=self._wait_s)
+                found = await self._request()
             except (Unavailable, Overloaded) as error:
                 if not away:
                     log.warning("stream.away", error=str(error))
@@ -175,3 +182,16 @@ class Intake:
                 log.info("stream.back")
             return found
         return []
+
+    async def _request(self) -> list[Delivery]:
+        """Return games as soon as there are some, an empty list after `wait_s`; after `stop` what there is, at once."""
+        request = partial(self._stream.consume, consumer=self._consumer, limit=self._limit)
+        try:
+            async with asyncio.timeout(None) as self._waiting:
+                return await request(block_s=self._wait_s)
+        except TimeoutError:
+            if not self._stopping.is_set():
+                raise
+        finally:
+            self._waiting = None
+        return await request(block_s=0.0)

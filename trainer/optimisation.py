@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, AdamW, Optimizer
+from torch.optim import Optimizer
 
 from trainer.network import Network
+from trainer.optimisers import SGD, AdamW
 from zerofleet.presets import TrainSettings
 
 __all__ = ["WeightAverage", "estimate_statistics", "learning_rate", "load_momentum", "make_optimizer", "momentum_of"]

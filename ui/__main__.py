@@ -7,6 +7,7 @@ import sys
 from ui.service import serve
 from ui.settings import UiSettings
 from zerofleet.service.lifecycle import run_service
+from zerofleet.service.process_end import end_process
 from zerofleet.service.settings import load_settings
 
 
@@ -17,4 +18,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

@@ -19,10 +19,15 @@ from starlette.routing import Route
 from ui.catalogue import Catalogue
 from ui.endpoints import API, openapi, routes
 from ui.live import LiveRuns
+from ui.model_servers import ModelServers
 from ui.pages import Pages, static_files
 from ui.playing import PlayEndpoints
 from ui.reading import ReadingEndpoints
+from ui.searches import Searches
 from ui.security import Guard
+from ui.solving import SolvingEndpoints
+from ui.studies import Studies
+from ui.studying import StudyEndpoints
 from ui.tables import Tables
 
 __all__ = ["LOOPBACK_NAMES", "create_app"]
@@ -48,9 +53,11 @@ def create_app(
         max_tables: Maximum number of games in progress.
     """
     pages = Pages(catalogue, token=token)
-    tables = Tables(max_tables)
+    servers = ModelServers()
+    tables, studies = Tables(max_tables, servers), Studies(servers)
     reading, playing = ReadingEndpoints(catalogue, live or LiveRuns()), PlayEndpoints(catalogue, tables)
     endpoints = [*reading.endpoints(), *playing.endpoints()]
+    endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 
     async def describe_api(request: Request) -> Response:
@@ -66,6 +73,7 @@ def create_app(
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         await tables.aclose()
+        await studies.aclose()
         catalogue.close()
 
     return Starlette(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pydantic
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -24,14 +24,21 @@ from zerofleet.errors import (
     Unavailable,
     ZerofleetError,
 )
+from zerofleet.library.values import Value
 
-__all__ = ["API", "Endpoint", "Fault", "Parameter", "openapi", "read_body", "routes", "status_of"]
+__all__ = ["API", "Endpoint", "Fault", "Parameter", "StrictValue", "openapi", "read_body", "routes", "status_of"]
 
 API = "/api/v1"
 MAX_BODY_BYTES = 64 << 10
 
 Body = TypeVar("Body", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[BaseModel | Response]]
+
+
+class StrictValue(Value):
+    """Body of a request, or an answer; a field that is not declared is refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class Fault(BaseModel):
@@ -49,6 +56,7 @@ class Parameter:
     kind: str
     """Type in JSON schema."""
     about: str
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +147,9 @@ def _operation(one: Endpoint) -> dict[str, Any]:
     named = [part.partition("}")[0] for part in one.path.split("{")[1:]]
     parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named]
     parameters += [
-        {"name": asked.name, "in": "query", "description": asked.about, "schema": {"type": asked.kind}} for asked in one.query
+        {"name": asked.name, "in": "query", "required": asked.is_required, "description": asked.about}
+        | {"schema": {"type": asked.kind}}
+        for asked in one.query
     ]
     operation: dict[str, Any] = {
         "summary": one.summary,

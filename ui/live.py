@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from ui.catalogue import OpenRun
 from zerofleet.errors import ZerofleetError
-from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
+from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.supervisor.attached import AttachedService
@@ -19,17 +19,10 @@ from zerofleet.supervisor.borrowed import as_reached
 from zerofleet.supervisor.observer import Observer
 from zerofleet.supervisor.overview import ServiceFile, live_services
 
-__all__ = ["LiveRuns", "overview_from_files"]
+__all__ = ["LiveRuns"]
 
 LOOK_EVERY_S = 1.0
 ASK_TIMEOUT_S = 2.0
-
-
-def overview_from_files(run: OpenRun) -> Overview:
-    """Return the overview of a run from its files alone; blocks on the disk."""
-    gate = run.gate()
-    readings, at = recorded_readings(run.metrics(), run.champion(), tuple(gate.candidates.values()), gate.ladder)
-    return describe(readings, at=at, is_live=False, events=_promotions(run))
 
 
 class LiveRuns:
@@ -92,13 +85,13 @@ class _Poller:
         found = await asyncio.to_thread(live_services, self._run.paths)
         if not found:
             await self._forget()
-            return await asyncio.to_thread(overview_from_files, self._run)
+            return await asyncio.to_thread(self._run.overview)
         observer = await self._observing(found)
         try:
             readings = await observer.look(None)
         except ZerofleetError:  # the services went away between two looks
-            return await asyncio.to_thread(overview_from_files, self._run)
-        promotions = await asyncio.to_thread(_promotions, self._run)
+            return await asyncio.to_thread(self._run.overview)
+        promotions = await asyncio.to_thread(self._run.promotions)
         return describe(readings, at=datetime.now(UTC), is_live=True, events=(*promotions, *self._events))
 
     async def _observing(self, found: Sequence[ServiceFile]) -> Observer:
@@ -133,11 +126,3 @@ class _Poller:
 
     def _note(self, text: str) -> None:
         self._events.append(Event(at=datetime.now(UTC), text=text))
-
-
-def _promotions(run: OpenRun) -> list[Event]:
-    newest = run.history()[-EVENTS_SHOWN:]
-    return [
-        Event(at=datetime.fromtimestamp(one.promoted_at_ms / 1000, UTC), text=f"version {one.version} promoted: {one.reason}")
-        for one in newest
-    ]

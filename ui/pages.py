@@ -23,7 +23,7 @@ from zerofleet.errors import ZerofleetError
 __all__ = ["Pages", "static_files"]
 
 HERE = Path(__file__).parent
-RUN_PAGES = ("overview", "curves", "models", "games")
+RUN_PAGES = ("overview", "curves", "ladder", "models", "matches", "games")
 COOKIE_AGE_S = 30 * 24 * 3600
 
 
@@ -48,6 +48,8 @@ class Pages:
         return [
             Route("/", self._showing("runs.html")),
             Route("/play", self._showing("play.html")),
+            Route("/tree", self._showing("tree.html")),
+            Route("/solver", self._showing("solver.html")),
             Route("/api", self._showing("api.html")),
             Route("/login", self.login, methods=["GET", "POST"]),
             Route("/runs/{run}", self.first_page),

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 import games
-from games.core import play as play_move
+from games.positions import changed_parameters, move_names
 from ui.catalogue import Catalogue
-from ui.endpoints import Endpoint, Parameter, read_body
+from ui.endpoints import Endpoint, Parameter, StrictValue, read_body
+from ui.event_stream import streamed
 from ui.tables import Seats, Snapshot, Table, Tables
+from ui.thinking import expected_line, thinking_events
 from zerofleet.library.game_list import GameFactsList, available_games
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
@@ -23,14 +24,11 @@ from zerofleet.search import RootAnalysis
 __all__ = ["PlayEndpoints"]
 
 MOST_SIMULATIONS = 100_000
+MOST_TEXT = 32_000  # characters of the moves of a game
 LAST_SEED = (1 << 63) - 1
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, extra="forbid")
-
-
-class NewTable(_Value):
+class NewTable(StrictValue):
     """Wish of the person who begins a game."""
 
     game: str
@@ -47,20 +45,29 @@ class NewTable(_Value):
     """Simulations per move of a model."""
     seed: int | None = Field(default=None, ge=0, le=LAST_SEED)
     """Seed of the deal and of the opponent's choices; drawn without one."""
+    moves: str = Field(default="", max_length=MOST_TEXT)
+    """Moves from the start to the position where play begins, separated by spaces or commas; only with perfect information."""
 
 
-class MoveWish(_Value):
+class MoveWish(StrictValue):
     """Move of the person."""
 
     move: str
     """Notation of the move."""
 
 
-class Nothing(_Value):
+class LineWish(StrictValue):
+    """Line to go to."""
+
+    line: int = Field(ge=1)
+    """Number of one of the other lines of the table."""
+
+
+class Nothing(StrictValue):
     """Empty object."""
 
 
-class CellView(_Value):
+class CellView(StrictValue):
     """Cell of the board that can be clicked, in the coordinates of the board's picture."""
 
     id: str
@@ -69,7 +76,7 @@ class CellView(_Value):
     radius: float
 
 
-class LegalMove(_Value):
+class LegalMove(StrictValue):
     """Legal move of the person."""
 
     move: str
@@ -77,7 +84,7 @@ class LegalMove(_Value):
     """Cells to click in turn; empty where the game has no cells."""
 
 
-class TableView(_Value):
+class TableView(StrictValue):
     """Game in progress as the person's seat sees it."""
 
     id: str
@@ -100,6 +107,12 @@ class TableView(_Value):
     """Position as text."""
     moves: tuple[str, ...]
     """Moves that the person knows."""
+    lines: tuple[tuple[str, ...], ...]
+    """Moves of other lines that were left by taking back, newest first; empty with hidden information."""
+    parameters: dict[str, str]
+    """Parameters of the game that differ from its defaults."""
+    keeps_moves: bool
+    """Whether the moves alone restore the position: the game has perfect information."""
     legal: tuple[LegalMove, ...]
     cells: tuple[CellView, ...]
     scores: tuple[float, ...] | None
@@ -108,7 +121,7 @@ class TableView(_Value):
     """Error of the opponent's last move; empty for none."""
 
 
-class AnalysedMove(_Value):
+class AnalysedMove(StrictValue):
     """Legal move with the model's opinion, for the player to move."""
 
     move: str
@@ -118,7 +131,7 @@ class AnalysedMove(_Value):
     """None for a move without visits."""
 
 
-class Hint(_Value):
+class Hint(StrictValue):
     """Opinion on the person's position."""
 
     source: str
@@ -150,6 +163,9 @@ class PlayEndpoints:
             Endpoint(table, self.table, "A game in progress", TableView, query=(wait,)),
             Endpoint(f"{table}/moves", self.move, "Play a move", TableView, method="POST", body=MoveWish),
             Endpoint(f"{table}/undo", self.undo, "Take back the last move and its replies", TableView, "POST", Nothing),
+            Endpoint(f"{table}/line", self.line, "Go to another line that was left", TableView, "POST", LineWish),
+            Endpoint(f"{table}/stop", self.stop, "End the search in progress with its best move", Nothing, "POST", Nothing),
+            Endpoint(f"{table}/thinking", self.thinking, "The search in progress, as events `thinking`", "text/event-stream"),
             Endpoint(f"{table}/resign", self.resign, "Resign", TableView, "POST", Nothing),
             Endpoint(f"{table}/hint", self.hint, "The model's opinion on the position", Hint),
             Endpoint(f"{table}/board", self.seen_board, "The position as a picture", "image/svg+xml"),
@@ -164,7 +180,7 @@ class PlayEndpoints:
         wish = await read_body(request, NewTable)
         run = None if wish.run is None else await asyncio.to_thread(self._catalogue.get, wish.run)
         game = run.game if run is not None else await asyncio.to_thread(games.make, wish.game, **wish.parameters)
-        seats = Seats(wish.opponent, wish.seat - 1, wish.simulations, wish.seed)
+        seats = Seats(wish.opponent, wish.seat - 1, wish.simulations, wish.seed, wish.moves)
         return await _seen(await self._tables.open(game, seats, run))
 
     async def table(self, request: Request) -> BaseModel:
@@ -186,6 +202,21 @@ class PlayEndpoints:
         await table.undo()
         return await _seen(table)
 
+    async def line(self, request: Request) -> BaseModel:
+        """Go to another line."""
+        table, wish = self._table(request), await read_body(request, LineWish)
+        await table.enter_line(wish.line - 1)
+        return await _seen(table)
+
+    async def stop(self, request: Request) -> BaseModel:
+        """End the search in progress."""
+        self._table(request).stop()
+        return Nothing()
+
+    async def thinking(self, request: Request) -> Response:
+        """Stream the search in progress."""
+        return streamed(thinking_events(self._table(request)))
+
     async def resign(self, request: Request) -> BaseModel:
         """Resign."""
         table = self._table(request)
@@ -198,7 +229,7 @@ class PlayEndpoints:
         played, found = await table.advise()
         if isinstance(found, dict):
             return Hint(source="search of the next plies", value=None, moves=(), line=(), outlook=found)
-        return await asyncio.to_thread(_hint, played, found, table.title)
+        return await asyncio.to_thread(_hint, played, found, table.source(int(found.visits.sum())))
 
     async def seen_board(self, request: Request) -> Response:
         """Draw the position in the view of the seat."""
@@ -216,9 +247,7 @@ async def _seen(table: Table) -> TableView:
 
 def _view(now: Snapshot) -> TableView:
     played, game = now.played, now.played.game
-    state, legal = played.state(), played.legal()
-    cells: Any = getattr(game, "cells", lambda state: ())
-    path: Any = getattr(game, "action_path", lambda state, action: ())
+    is_open = game.spec().information == "perfect"
     return TableView(
         id=now.id,
         game=game.spec().name,
@@ -233,15 +262,18 @@ def _view(now: Snapshot) -> TableView:
         resigned=played.resigned,
         text=played.text(),
         moves=tuple(played.seen_moves()),
-        legal=tuple(LegalMove(move=name, path=tuple(path(state, action))) for name, action in legal.items()),
-        cells=tuple(CellView(**cell._asdict()) for cell in cells(state)),
+        lines=tuple(tuple(move_names(game, line, played.seed)) for line in played.other_lines()),
+        parameters=changed_parameters(game),
+        keeps_moves=is_open,
+        legal=tuple(LegalMove(move=name, path=path) for name, path in played.paths().items()),
+        cells=tuple(CellView(**cell._asdict()) for cell in played.cells()),
         scores=played.scores(),
         fault=now.fault,
     )
 
 
 def _hint(played: SeatedGame, analysis: RootAnalysis, title: str) -> Hint:
-    game, state, line = played.game, played.state(), []
+    game, state = played.game, played.state()
     moves = [
         AnalysedMove(
             move=game.action_name(state, int(analysis.actions[index])),
@@ -251,9 +283,5 @@ def _hint(played: SeatedGame, analysis: RootAnalysis, title: str) -> Hint:
         )
         for index in analysis.ranking()
     ]
-    hidden = game.spec().information != "perfect"
-    for action in analysis.principal_variation[: 1 if hidden else None]:
-        line.append(game.action_name(state, action))
-        play_move(game, state, action)
     value = float(analysis.value[played.seat])
-    return Hint(source=title, value=value, moves=tuple(moves), line=tuple(line), outlook={})
+    return Hint(source=title, value=value, moves=tuple(moves), line=expected_line(played, analysis), outlook={})

@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, get_args
 
 from pydantic import BaseModel
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from games.errors import GameError
 from games.kit import svg
 from ui.catalogue import Catalogue, OpenRun
-from ui.endpoints import Endpoint, Fault, Parameter
-from ui.live import LiveRuns, overview_from_files
+from ui.endpoints import Endpoint, Parameter
+from ui.event_stream import Events, streamed
+from ui.live import LiveRuns
 from zerofleet.contracts.naming import is_version
-from zerofleet.errors import InvalidRequest, ZerofleetError
-from zerofleet.library.model_list import ModelDetail, ModelList, model_detail
+from zerofleet.errors import InvalidRequest
+from zerofleet.library.ladder_list import Ladder
+from zerofleet.library.match_list import MatchDetail, MatchList
+from zerofleet.library.model_list import ModelDetail, ModelList
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_list import RunList, RunRow
 from zerofleet.library.series import MOST_POINTS, RunSeries, as_csv, run_series
@@ -29,6 +31,7 @@ __all__ = ["ReadingEndpoints"]
 
 MOST_GAMES = 200
 BOARD_AGE_S = 3600
+RETRY_MS = 3000  # a run that cannot be read is looked at again after this time
 Group = Literal["trainer", "run"]
 
 
@@ -44,6 +47,12 @@ class ReadingEndpoints:
         points = Parameter("points", "integer", f"Maximum number of rows of a group, 2 to {MOST_POINTS}.")
         limit = Parameter("limit", "integer", f"Maximum number of games, 1 to {MOST_GAMES}.")
         before = Parameter("before", "integer", "Number of a game: only older ones are listed.")
+        match = (
+            Parameter("id", "string", "Id of the match in the list of matches.", is_required=True),
+            Parameter("pair", "integer", "Number of the pair of games, from 1."),
+            Parameter("game", "integer", "Number of the game of the pair, from 1."),
+            Parameter("ply", "integer", "Number of moves played, from 0."),
+        )
         group = Parameter("group", "string", "Rows of the trainer or of the run: `trainer` or `run`.")
         return (
             Endpoint("/runs", self.runs, "Runs, newest first", RunList),
@@ -57,6 +66,10 @@ class ReadingEndpoints:
             Endpoint("/runs/{run}/games", self.games, "Stored games, newest first", GameList, query=(limit, before)),
             Endpoint("/runs/{run}/games/{uid}", self.game, "A stored game with its search", GameReplay),
             Endpoint("/runs/{run}/games/{uid}/boards/{ply}", self.board, "Position before a move", "image/svg+xml"),
+            Endpoint("/runs/{run}/ladder", self.ladder, "Ratings of champions and rungs", Ladder),
+            Endpoint("/runs/{run}/matches", self.matches, "Matches of the gate, newest first", MatchList),
+            Endpoint("/runs/{run}/match", self.match, "A match with its games", MatchDetail, query=match[:1]),
+            Endpoint("/runs/{run}/match/board", self.match_board, "Position of a match", "image/svg+xml", query=match),
         )
 
     async def runs(self, request: Request) -> BaseModel:
@@ -70,14 +83,12 @@ class ReadingEndpoints:
     async def overview(self, request: Request) -> BaseModel:
         """Return the state of a run from its files."""
         run = await self._run(request)
-        return await asyncio.to_thread(overview_from_files, run)
+        return await asyncio.to_thread(run.overview)
 
     async def events(self, request: Request) -> Response:
         """Stream the state of a run."""
         run = await self._run(request)
-        return StreamingResponse(
-            _as_events(self._live.follow(run)), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-        )
+        return streamed(_overviews(self._live.follow(run)), retry_ms=RETRY_MS)
 
     async def curves(self, request: Request) -> BaseModel:
         """Return the series of a run."""
@@ -104,7 +115,7 @@ class ReadingEndpoints:
         run, version = await self._run(request), request.path_params["version"]
         if not is_version(version):
             raise InvalidRequest(f"{version!r} is not a version; give a positive integer")
-        return await asyncio.to_thread(_model, run, int(version))
+        return await asyncio.to_thread(run.version, int(version))
 
     async def games(self, request: Request) -> BaseModel:
         """List stored games."""
@@ -127,6 +138,31 @@ class ReadingEndpoints:
         headers = {"Cache-Control": f"private, max-age={BOARD_AGE_S}"}
         return Response(picture, media_type="image/svg+xml", headers=headers)
 
+    async def ladder(self, request: Request) -> BaseModel:
+        """Return the ladder of a run."""
+        run = await self._run(request)
+        return (await asyncio.to_thread(run.gate)).ladder
+
+    async def matches(self, request: Request) -> BaseModel:
+        """List the matches of the gate."""
+        run = await self._run(request)
+        return (await asyncio.to_thread(run.gate)).matches
+
+    async def match(self, request: Request) -> BaseModel:
+        """Return a match."""
+        run, match_id = await self._run(request), request.query_params.get("id", "")
+        return await asyncio.to_thread(run.match, match_id)
+
+    async def match_board(self, request: Request) -> Response:
+        """Draw a position of a match, which shows every hand: the game is over."""
+        run, match_id = await self._run(request), request.query_params.get("id", "")
+        pair, game, ply = (
+            _number(request, name, least, least, 1 << 31) for name, least in (("pair", 1), ("game", 1), ("ply", 0))
+        )
+        state = await asyncio.to_thread(lambda: run.match_position(match_id, pair=pair, number=game, ply=ply))
+        picture = await asyncio.to_thread(svg.picture, run.game, state)
+        return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": f"private, max-age={BOARD_AGE_S}"})
+
     async def _run(self, request: Request) -> OpenRun:
         return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])
 
@@ -135,19 +171,10 @@ def _series(run: OpenRun, points: int) -> RunSeries:
     return run_series(run.metrics(), run.history(), points=points)
 
 
-def _model(run: OpenRun, version: int) -> ModelDetail:
-    gate = run.gate()
-    return model_detail(run.paths, run.model, version, gate.candidates, gate.ladder)
-
-
-async def _as_events(overviews: AsyncGenerator[Overview]) -> AsyncIterator[str]:
-    """Yield events; one that cannot be read ends them with its reason, and a browser asks again."""
+async def _overviews(overviews: AsyncGenerator[Overview]) -> Events:
     async with contextlib.aclosing(overviews):  # a browser that leaves ends the poll at once
-        try:
-            async for overview in overviews:
-                yield f"event: overview\ndata: {overview.model_dump_json()}\n\n"
-        except (ZerofleetError, GameError, OSError) as error:
-            yield f"event: fault\ndata: {Fault(error=str(error)).model_dump_json()}\n\n"
+        async for overview in overviews:
+            yield "overview", overview
 
 
 def _number(request: Request, name: str, default: int, least: int, most: int) -> int:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ import structlog
 
 from games.core import Game
 from games.errors import GameError
+from games.positions import read_moves
 from ui.catalogue import OpenRun
 from ui.model_servers import ModelServers
 from ui.searches import Searches
@@ -29,11 +30,14 @@ from zerofleet.library.opponents import AgentOpponent, ModelOpponent
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
 from zerofleet.search.settings import default_simulations
+from zerofleet.search.watched import WatchedSearch
 from zerofleet.supervisor.entrants import Entrants, entrants, is_model, serving_agent, version_of
 
-__all__ = ["Seats", "Snapshot", "Table", "Tables", "UnknownTable"]
+__all__ = ["LOOK_EVERY_S", "Seats", "Snapshot", "Table", "Tables", "UnknownTable", "Watched"]
 
 _SEEDS = 1 << 32
+LOOK_EVERY_S = 0.25
+"""Time between two looks at a search in progress."""
 
 log = structlog.get_logger()
 
@@ -54,6 +58,20 @@ class Seats:
     """Simulations per move of a model; None is the default of the game."""
     seed: int | None = None
     """Seed of the deal and of the opponent's choices; None draws one."""
+    moves: str = ""
+    """Moves from the start to the position where play begins; only with perfect information."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Search in progress at a table."""
+
+    search: WatchedSearch
+    played: SeatedGame
+    """Copy of the searched position."""
+    is_hint: bool
+    """Whether it is for the person, not for the opponent's move."""
+    ended: asyncio.Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +116,7 @@ class Table:
         self._is_changing = False
         self._is_advising = False
         self._is_closed = False
+        self._watched: Watched | None = None
 
     @property
     def is_thinking(self) -> bool:
@@ -114,10 +133,9 @@ class Table:
         """Whether hints are a model's."""
         return isinstance(self.opponent, ModelOpponent)
 
-    @property
-    def title(self) -> str:
-        """Source of hints, such as `champion 7, 100 simulations`."""
-        return self.opponent.title if isinstance(self.opponent, ModelOpponent) else self.opponent.name
+    def source(self, visits: int) -> str:
+        """Return the source of a hint with this number of visits, such as `champion 7, 100 simulations`."""
+        return self.opponent.source(visits) if isinstance(self.opponent, ModelOpponent) else self.opponent.name
 
     def snapshot(self) -> Snapshot:
         """Return the present state, which later moves do not change."""
@@ -179,10 +197,36 @@ class Table:
             if not await asyncio.to_thread(lambda: played.is_turn):
                 raise InvalidRequest("there is a hint only when it is your turn")
             if isinstance(self.opponent, ModelOpponent):
-                return played, await self.opponent.analyse(played.moves, seed=played.seed)
+                with self._watching(played, is_hint=True) as began:
+                    return played, await self.opponent.analyse(played.moves, seed=played.seed, began=began)
             return played, await self._searches.run(lambda: outlook_kinds(played.game, played.state()))
         finally:
             self._is_advising = False
+
+    async def enter_line(self, number: int) -> None:
+        """Go to another line that was left, from 0. Raises `IllegalMove`, `InvalidRequest`. Cancellation: nothing changes."""
+        await self._change(lambda played: played.enter_line(number))
+
+    def stop(self) -> None:
+        """End the search in progress: the opponent plays, or the hint shows, what it has found.
+
+        Raises `InvalidRequest` when no search of a model is in progress.
+        """
+        if self._watched is None:
+            raise InvalidRequest("no search of a model is in progress here; the search of an agent ends by itself")
+        self._watched.search.stop()
+
+    async def follow(self) -> AsyncGenerator[Watched]:
+        """Yield the search in progress several times a second, until no more is. Cancellation: the search goes on."""
+        while self.is_thinking or self._is_advising:
+            watched = self._watched
+            if watched is None:  # it begins soon, or an agent chooses
+                await asyncio.sleep(LOOK_EVERY_S)
+                continue
+            yield watched
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await watched.ended.wait()
 
     async def aclose(self) -> None:
         """End the opponent's move, and give back what it needs."""
@@ -220,7 +264,7 @@ class Table:
         played = self.played
         try:
             while await asyncio.to_thread(lambda: played.awaits_others):
-                played.moves.append(await self.opponent.choose(played.moves, seed=played.seed))
+                played.moves.append(await self._chosen(played))
                 self._changed += 1
         except (ZerofleetError, GameError) as error:
             self.fault = f"the opponent could not move: {error}"
@@ -228,14 +272,37 @@ class Table:
             self.fault = "the opponent could not move because of a defect; the log of zerofleet ui has it"
             log.exception("table.opponent_failed", game=played.game.spec().name)
 
+    async def _chosen(self, played: SeatedGame) -> int:
+        """Return the move of the seat that is to move."""
+        if not isinstance(self.opponent, ModelOpponent):
+            return await self.opponent.choose(played.moves, seed=played.seed)
+        with self._watching(played, is_hint=False) as began:
+            return await self.opponent.choose(played.moves, seed=played.seed, began=began)
+
+    @contextlib.contextmanager
+    def _watching(self, played: SeatedGame, *, is_hint: bool) -> Iterator[Callable[[WatchedSearch], None]]:
+        """Show the search that the yielded function receives, until the end of the block or the beginning of another."""
+        mine: list[Watched] = []
+
+        def began(search: WatchedSearch) -> None:
+            mine.append(Watched(search, played.copy(), is_hint, asyncio.Event()))
+            self._watched = mine[0]
+
+        try:
+            yield began
+        finally:
+            for watched in mine:
+                watched.ended.set()
+                self._watched = None if self._watched is watched else self._watched
+
 
 class Tables:
     """Tables by id, the least recently used first."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, servers: ModelServers | None = None) -> None:
         self._most = most
         self._searches = Searches()
-        self._servers = ModelServers()
+        self._servers = servers or ModelServers()
         self._tables: OrderedDict[str, Table] = OrderedDict()
 
     def get(self, table_id: str) -> Table:
@@ -255,9 +322,13 @@ class Tables:
         if not 0 <= seats.seat < players:
             raise InvalidRequest(f"{game.spec().name} has seats 1 to {players}, got {seats.seat + 1}")
         seed = secrets.randbelow(_SEEDS) if seats.seed is None else seats.seed
+        if seats.moves and game.spec().information != "perfect":
+            raise InvalidRequest(f"{game.spec().name} has hidden information, so play begins at the start; leave out moves")
+        played = SeatedGame(game, seat=seats.seat, seed=seed)
+        played.moves = await asyncio.to_thread(read_moves, game, seats.moves, seed)
         async with contextlib.AsyncExitStack() as stack:
             opponent = await self._opponent(stack, game, seats, run, seed)
-            table = Table(SeatedGame(game, seat=seats.seat, seed=seed), opponent, self._searches, stack.pop_all())
+            table = Table(played, opponent, self._searches, stack.pop_all())
         self._tables[table.id] = table
         await table.begin()
         while len(self._tables) > self._most:

@@ -9,13 +9,15 @@ from games.abalone import board
 from games.abalone.bitboard import owners
 from games.core import Game, State
 from games.kit import svg
+from games.kit.cells import Cell
 
-__all__ = ["picture", "svg_picture"]
+__all__ = ["cells", "path", "picture", "svg_picture"]
 
 _MARKS = "XO"
 _COLOURS = (svg.INK, svg.PAPER)
 _RADIUS = 24.0
 """Circumradius of a hexagon, in pixels."""
+_CLICKED = 0.8 * _RADIUS  # radius of a cell for clicks
 _MARBLES = 14
 
 
@@ -68,6 +70,26 @@ def svg_picture(game: Game, state: State) -> str:
             canvas.circle(x, y, 0.5 * _RADIUS, fill=_COLOURS[1 - player], stroke=svg.INK)
     canvas.text(width / 2, height - 0.8 * _RADIUS, caption(game, state))
     return canvas.render(f"Abalone, {caption(game, state)}")
+
+
+def cells() -> tuple[Cell, ...]:
+    """Return the cells of the picture, for clicks."""
+    return tuple(Cell(board.cell_name(cell), *_place(cell), _CLICKED) for cell in board.CELLS)
+
+
+def path(state: State, move: board.Move) -> tuple[str, ...]:
+    """Return the cells to click for a legal move.
+
+    In line: the rear marble, then the cell that the front one enters. Sideways: both ends of the line, the lower one first,
+    then the cell that the higher one enters. The second cell holds a marble of the mover in a sideways move alone.
+    """
+    rear, front = move.line[0], move.line[-1]
+    if move.is_sideways:
+        return tuple(map(board.cell_name, (rear, front, board.neighbour(front, move.direction))))
+    holders = owners(state)
+    while holders.get(front) == holders[rear]:
+        front = board.neighbour(front, move.direction)
+    return board.cell_name(rear), board.cell_name(front)
 
 
 def _place(cell: board.Cell) -> tuple[float, float]:

@@ -36,6 +36,7 @@ from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.errors import InvalidParameters
 from games.kit.bits import count_bits, set_range
+from games.kit.cells import Cell
 from games.kit.randomness import mix64
 from games.parameters import require_choice
 from games.reading import counted_reading
@@ -98,6 +99,14 @@ class Abalone(NamedTuple):
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG, with the captured marbles beside the board."""
         return drawing.svg_picture(self, state)
+
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the cells of the picture, for clicks."""
+        return drawing.cells()
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the cells to click for an action."""
+        return drawing.path(state, board.moves(self.actions)[action])
 
 
 @functools.lru_cache(maxsize=64)

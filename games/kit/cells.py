@@ -4,14 +4,15 @@
         def cells(self, state) -> tuple[Cell, ...]: ...                 circles in the coordinates of `draw_svg`
         def action_path(self, state, action) -> tuple[str, ...]: ...    ids of the cells to click in turn
 
-An action without cells, such as a pass, has an empty path; people choose it from the list of moves.
+An action without cells, such as a pass, has an empty path; people choose it from the list of moves. No path of a legal action
+begins with that of another, so that the last click decides. With hidden hands, `cells` are those of the player to move alone.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Cell"]
+__all__ = ["Cell", "ends_of"]
 
 
 class Cell(NamedTuple):
@@ -21,3 +22,8 @@ class Cell(NamedTuple):
     x: float
     y: float
     radius: float
+
+
+def ends_of(name: str) -> tuple[str, ...]:
+    """Return the path of a move written as source and target, such as `c3-c4`; empty for others, such as `pass`."""
+    return tuple(name.split("-")) if "-" in name else ()

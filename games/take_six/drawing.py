@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from games.core import State
+from games.kit.cells import Cell
 from games.kit.svg import BOARD, INK, LINE, PLAYER_COLOURS, Canvas
 from games.take_six import cards, table
 from games.take_six.table import Deck
 
-__all__ = ["draw", "draw_svg"]
+__all__ = ["cells", "draw", "draw_svg"]
 
 _CARD_WIDTH, _CARD_HEIGHT, _STEP = 44, 34, 50
 _MARGIN, _LABEL = 16, 150
+_LINE_HEIGHT = _CARD_HEIGHT + 14
+_TOP = _MARGIN + 26  # of the first row
 _PALE, _HEAVY = "#ffffff", "#f3d9a8"
 _HEAVY_POINTS = 5  # minimum value of multiples of 11
 
@@ -34,13 +37,11 @@ def draw(deck: Deck, state: State, viewer: int | None) -> str:
 def draw_svg(deck: Deck, state: State, viewer: int | None = None) -> str:
     """Return the table as an SVG document; with a `viewer`, other hands are face down and committed cards are hidden."""
     width = _MARGIN + _LABEL + (table.HAND + 1) * _STEP + _MARGIN
-    line_height = _CARD_HEIGHT + 14
-    canvas = Canvas(width, 2 * _MARGIN + 24 + (deck.rows + deck.players) * line_height + 12)
+    canvas = Canvas(width, 2 * _MARGIN + 24 + (deck.rows + deck.players) * _LINE_HEIGHT + 12)
     canvas.text(_MARGIN, _MARGIN + 6, _headline(deck, state), size=14, anchor="start", bold=True)
-    top = _MARGIN + 26
-    canvas.rectangle(_MARGIN, top - 7, width - 2 * _MARGIN, deck.rows * line_height, fill=BOARD, corner=8)
+    canvas.rectangle(_MARGIN, _TOP - 7, width - 2 * _MARGIN, deck.rows * _LINE_HEIGHT, fill=BOARD, corner=8)
     for row in range(deck.rows):
-        y = top + row * line_height
+        y = _TOP + row * _LINE_HEIGHT
         label = f"row {row + 1}, {_counted(table.row_points(deck, state, row))}"
         canvas.text(_MARGIN + 10, y + _CARD_HEIGHT / 2, label, anchor="start")
         for i in range(table.FULL_ROW):
@@ -48,9 +49,8 @@ def draw_svg(deck: Deck, state: State, viewer: int | None = None) -> str:
             canvas.rectangle(x, y, _CARD_WIDTH, _CARD_HEIGHT, fill="none", stroke=LINE, corner=5)
         for i, card in enumerate(_row(state, row)):
             _draw_card(canvas, deck, card, _MARGIN + _LABEL + i * _STEP, y)
-    top += deck.rows * line_height + 12
     for seat in range(deck.players):
-        y = top + seat * line_height
+        y = _hand_top(deck, seat)
         canvas.circle(_MARGIN + 16, y + _CARD_HEIGHT / 2, 8, fill=PLAYER_COLOURS[seat])
         label = f"{seat}: {_counted(table.taken(state, seat))}"
         canvas.text(_MARGIN + 32, y + _CARD_HEIGHT / 2, label, anchor="start")
@@ -65,6 +65,26 @@ def draw_svg(deck: Deck, state: State, viewer: int | None = None) -> str:
         if is_shown and (chosen := _chosen(deck, state, seat)) is not None:
             canvas.text(width - _MARGIN, y + _CARD_HEIGHT / 2, f"plays {chosen}", anchor="end")
     return canvas.render(f"Take 6!, {_headline(deck, state)}")
+
+
+def cells(deck: Deck, state: State) -> tuple[Cell, ...]:
+    """Return the cells for clicks of the player to move: behind the last place of each row, and the cards of the own hand."""
+    if table.turn(state) == table.HAND:
+        return ()
+    middle, radius = _MARGIN + _LABEL + _CARD_WIDTH / 2, _CARD_HEIGHT / 2
+    rows = (_TOP + row * _LINE_HEIGHT + radius for row in range(deck.rows))
+    found = [Cell(f"row {row + 1}", middle + table.FULL_ROW * _STEP, y, radius) for row, y in enumerate(rows)]
+    seat = table.mover(deck, state)
+    if table.chooser(state) < 0:
+        y = _hand_top(deck, seat) + radius
+        held = enumerate(_hand(deck, state, seat))
+        found += [Cell(str(card + deck.first_card), middle + i * _STEP, y, radius) for i, card in held]
+    return tuple(found)
+
+
+def _hand_top(deck: Deck, seat: int) -> int:
+    """Return the upper edge of a hand in the picture, in pixels."""
+    return _TOP + (deck.rows + seat) * _LINE_HEIGHT + 12
 
 
 def _draw_card(canvas: Canvas, deck: Deck, card: int, x: float, y: float) -> None:

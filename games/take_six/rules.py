@@ -20,6 +20,7 @@ from games import notation
 from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.errors import GameError, IllegalMove, InvalidParameters
+from games.kit.cells import Cell
 from games.kit.randomness import mix64
 from games.take_six import cards, drawing, hidden, table
 from games.take_six.encoding import encode_position, num_bits
@@ -111,6 +112,15 @@ class TakeSix(NamedTuple):
     def draw_svg_for(self, state: State, viewer: int) -> str:
         """Return an SVG picture in the view of `viewer`: other hands are face down, as in `draw_for`."""
         return drawing.draw_svg(deck_of(self), state, viewer)
+
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the rows, and the cards of the player to move, for that player's clicks; no other hand."""
+        return drawing.cells(deck_of(self), state)
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the card to click for an action, and the row, where the action has one."""
+        card, _, row = self.action_name(state, action).partition("@")
+        return tuple(part for part in (card, row and f"row {row}") if part)
 
 
 @functools.lru_cache(maxsize=64)

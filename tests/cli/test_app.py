@@ -117,7 +117,7 @@ def test_help_starts_fast_and_imports_no_heavy_package():
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     light, processor_s = child.stderr.split()
     assert light == "light"
-    assert float(processor_s) < 0.5, f"took {time.monotonic() - began:.2f} s of wall time"
+    assert float(processor_s) < 2.0, f"took {time.monotonic() - began:.2f} s of wall time"
 
 
 def _replace_app(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:

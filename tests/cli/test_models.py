@@ -17,10 +17,10 @@ from games.core import make
 from trainer.export import Lineage, export_network
 from trainer.network import Network
 from zerofleet.cli.commands import models
-from zerofleet.cli.commands.model_rows import RunModels
 from zerofleet.contracts.gate_events import StatusChanged, Tallied
 from zerofleet.contracts.manifests import Golden
 from zerofleet.contracts.promotions import CandidateStatus, Champion, MatchReport
+from zerofleet.library.run_files import OpenRun
 from zerofleet.presets import preset
 from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.storage.model_store import DirectoryStore
@@ -73,7 +73,7 @@ def test_verdicts_and_ratings_are_read_from_the_files_of_a_run(zerofleet, run):
         StatusChanged(version=1, status=CandidateStatus.PROMOTED, report=match),
         Tallied(first="model:1", second="random", points=15, games=20),
     )
-    (row,) = RunModels.read(RunPaths(run)).rows()
+    (row,) = OpenRun("run", RunPaths(run)).models().versions
     assert row.elo > 0
     assert row.elo_low < row.elo < row.elo_high
     assert (row.status, row.note, row.rated_games) == ("champion", "+12 =3 -5 against 7", 20)
@@ -91,7 +91,7 @@ def test_a_rating_without_games_against_rungs_is_not_a_number(zerofleet, run):
 @pytest.mark.parametrize("status", [CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER])
 def test_the_status_of_a_champion_that_is_measured_after_its_promotion_is_shown(run, status):
     note_events(run, StatusChanged(version=1, status=status, reason="promoted at once"))
-    (row,) = RunModels.read(RunPaths(run)).rows()
+    (row,) = OpenRun("run", RunPaths(run)).models().versions
     assert (row.status, row.note) == (f"champion, {status.value}", "promoted at once")
 
 

@@ -110,7 +110,7 @@ def zerofleet_running(store: Path, log: Path, *arguments: str) -> Iterator[str]:
         yield event["address"]
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
         assert process.returncode == 0
 
 

@@ -10,6 +10,7 @@ Anything else in a kustomization is refused, so that a test never passes over wh
 from __future__ import annotations
 
 import copy
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ KNOWN = {"apiVersion", "kind", "resources", "components", "patches", "images", "
 CLUSTER_WIDE = {"Namespace", "PersistentVolume", "StorageClass", "ClusterRole", "ClusterRoleBinding"}
 
 Document = dict[str, Any]
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # seven times as fast where PyYAML has libyaml
 
 
 def render(folder: Path) -> list[Document]:
@@ -35,7 +38,7 @@ def _extend(folder: Path, before: list[Document], kind: str) -> list[Document]:
         path = folder / name
         if not path.exists():
             raise ValueError(f"{folder} names {name}, which is not there")
-        documents = documents + (render(path) if path.is_dir() else list(yaml.safe_load_all(path.read_text())))
+        documents = documents + (render(path) if path.is_dir() else list(_documents(path.read_text())))
     _require_distinct(folder, documents)
     for name in kustomization.get("components", []):
         documents = _extend(folder / name, documents, "Component")
@@ -51,8 +54,14 @@ def _extend(folder: Path, before: list[Document], kind: str) -> list[Document]:
     return documents
 
 
+@functools.cache
+def _documents(text: str) -> tuple[Document, ...]:
+    """Return the documents of a file, which callers copy before they change them."""
+    return tuple(yaml.load_all(text, LOADER))
+
+
 def _read(folder: Path, kind: str) -> Document:
-    kustomization: Document = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    kustomization: Document = yaml.load((folder / "kustomization.yaml").read_text(), LOADER)
     if unknown := set(kustomization) - KNOWN:
         raise ValueError(f"{folder}/kustomization.yaml uses {sorted(unknown)}; this renderer knows {sorted(KNOWN)}: extend it")
     if (kustomization["kind"], kustomization["apiVersion"]) != (kind, KINDS[kind]):
@@ -69,7 +78,7 @@ def _require_distinct(folder: Path, documents: list[Document]) -> None:
 def _patch(folder: Path, patch: Document, documents: list[Document]) -> None:
     if unknown := set(patch) - {"target", "patch", "path"}:
         raise ValueError(f"a patch of {folder} has {sorted(unknown)}; this renderer does not: extend it")
-    body = yaml.safe_load(patch["patch"] if "patch" in patch else (folder / patch["path"]).read_text())
+    body = yaml.load(patch["patch"] if "patch" in patch else (folder / patch["path"]).read_text(), LOADER)
     target = patch.get("target") or {"kind": body["kind"], "name": body["metadata"]["name"]}
     if unknown := set(target) - {"kind", "name"}:
         raise ValueError(f"a target of {folder} has {sorted(unknown)}; this renderer does not: extend it")

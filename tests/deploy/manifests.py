@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -40,6 +41,12 @@ Promtool = Callable[..., None]
 
 def validate(document: Document, version: str) -> None:
     """Raise when a document is not what that version of Kubernetes, or its operator, takes."""
+    _validate(json.dumps(document), version)
+
+
+@functools.cache  # an overlay and its components have most documents in common, and each reads the schemas of all kinds
+def _validate(text: str, version: str) -> None:
+    document = json.loads(text)
     if (schema := SCHEMAS.get(document["kind"])) is not None:
         jsonschema.validate(document, schema)
     else:

@@ -201,6 +201,26 @@ def test_the_memory_of_a_network_is_released_with_its_last_reference(tmp_path):
         gc.enable()
 
 
+@pytest.mark.parametrize("instructions", instruction_sets())
+@pytest.mark.parametrize("damaged", ["trunk.stem.weight", "trunk.stem_norm.bias", "trunk.blocks.1.", "policy", "value"])
+def test_an_answer_that_is_not_finite_in_torchscript_is_not_finite_in_the_kernel(tmp_path, damaged, instructions):
+    spec, manifest, path, module = stored(tmp_path, "tic_tac_toe", policy_head="dense")
+    tensors = torch_load(path)
+    name = next(name for name in tensors if damaged in name and name.endswith(("weight", "bias")))
+    tensors[name].view(-1)[0] = float("nan")
+    save_file(tensors, path)
+    with torch.no_grad():
+        dict(module.network.state_dict())[name].view(-1)[0] = float("nan")
+    states, legal = positions(spec)
+    with torch.inference_mode():
+        wanted = [answer.numpy() for answer in module.float()(torch.from_numpy(states), torch.from_numpy(legal))]
+    assert not all(np.isfinite(answer).all() for answer in wanted)
+    got = load_native(path, manifest, spec, instructions=instructions).evaluate([states], [legal])
+    for own, answer in zip(got, wanted, strict=True):
+        lost = ~np.isfinite(answer).all(axis=1)
+        assert not np.isfinite(own[lost]).all(axis=1).any()
+
+
 def test_a_hexagonal_network_ignores_stored_corners_of_its_kernels(tmp_path):
     spec, manifest, path, module = stored(tmp_path, "chinese_checkers_rhombus", policy_head="dense")
     assert spec.lattice == "hexagonal"

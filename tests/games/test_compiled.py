@@ -80,16 +80,23 @@ def run(folder: Path, code: str, **environment: str) -> str:
 
 
 @pytest.mark.slow
-def test_an_edited_game_is_recompiled_in_the_next_process(tmp_path: Path) -> None:
+def test_an_edited_game_is_recompiled_in_the_next_process_and_its_older_code_removed(tmp_path: Path) -> None:
     """Neither the file of the rules nor that of the kernel changes, only a function that a rule calls."""
+
+    def cached() -> set[str]:
+        return {file.name for file in (tmp_path / "cache").rglob("*.nbc")}
+
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     (tmp_path / "countdown.py").write_text(GAME)
     helper = tmp_path / "countdown_end.py"
     helper.write_text(END.replace("BONUS", "0"))
     assert run(tmp_path, COUNT, **cache) == "[1, 2, 4, 8, 16, 0] 0"
     assert run(tmp_path, COUNT, **cache) == "[1, 2, 4, 8, 16, 0] 1"
+    older = cached()
     helper.write_text(END.replace("BONUS", "1"))
     assert run(tmp_path, COUNT, **cache) == "[1, 2, 4, 0, 0, 0] 0"
+    assert len(cached()) == len(older)
+    assert any(name.startswith("perft._count-") for name in older - cached())
 
 
 PACKAGE = {
@@ -150,18 +157,6 @@ def test_an_edited_helper_recompiles_its_game_and_leaves_another_game_cached(tmp
     assert run(tmp_path, both, **cache) == "[1, 2, 4, 0, 0, 0] 1"
 
 
-@pytest.mark.slow
-def test_code_cached_for_a_game_does_not_affect_a_process_without_it(tmp_path: Path) -> None:
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    (mine / "countdown.py").write_text(GAME)
-    (mine / "countdown_end.py").write_text(END.replace("BONUS", "0"))
-    run(mine, COUNT, **cache)
-    count = "from games import make; from games.tools import perft; print(perft.perft(make('tic_tac_toe'), 3))"
-    assert run(tmp_path, count, **cache) == "[9, 72, 504]"
-
-
 COUNT_LINES = """
 from games import make
 from games.tools import perft
@@ -170,26 +165,18 @@ print(perft.perft(make("tic_tac_toe"), 3), sum(perft._count.stats.cache_hits.val
 
 
 @pytest.mark.slow
-def test_an_unreadable_cache_is_replaced(tmp_path: Path) -> None:
+def test_code_of_a_game_that_a_process_cannot_import_is_passed_over_and_unreadable_code_replaced(tmp_path: Path) -> None:
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "countdown.py").write_text(GAME)
+    (mine / "countdown_end.py").write_text(END.replace("BONUS", "0"))
+    run(mine, COUNT, **cache)
     assert run(tmp_path, COUNT_LINES, **cache) == "[9, 72, 504] 0"
     for file in (tmp_path / "cache").rglob("*.nb[ic]"):
         file.write_bytes(file.read_bytes()[:100] if file.suffix == ".nbc" else b"not a pickle")
     assert run(tmp_path, COUNT_LINES, **cache) == "[9, 72, 504] 0"
     assert run(tmp_path, COUNT_LINES, **cache) == "[9, 72, 504] 1"
-
-
-@pytest.mark.slow
-def test_cached_code_of_older_sources_is_removed(tmp_path: Path) -> None:
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    (tmp_path / "countdown.py").write_text(GAME)
-    kept = []
-    for bonus in ("0", "1"):
-        (tmp_path / "countdown_end.py").write_text(END.replace("BONUS", bonus))
-        run(tmp_path, COUNT, **cache)
-        kept.append({file.name for file in (tmp_path / "cache").rglob("*.nbc")})
-    assert len(kept[0]) == len(kept[1])
-    assert any(name.startswith("perft._count-") for name in kept[0] - kept[1])
 
 
 @pytest.mark.slow

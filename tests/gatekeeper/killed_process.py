@@ -1,13 +1,13 @@
 """Gatekeeper processes that are killed at crash points, and the stores they work on."""
 
+import atexit
+import functools
 import json
-import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from zerofleet.storage.crash_points import VARIABLE
 from zerofleet.storage.model_store import DirectoryStore
 
 MODEL = "tic_tac_toe"
@@ -31,11 +31,28 @@ def fill(models, versions):
     models.store.write_champion(MODEL, 1, epoch=5, reason="first")
 
 
+@functools.cache
+def _nursery():
+    """Start the process that forks the others, for all tests of this one."""
+    command = [sys.executable, str(Path(__file__).with_name("nursery.py"))]
+    started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    atexit.register(_end, started)
+    return started
+
+
+def _end(nursery):
+    nursery.stdin.close()
+    nursery.wait()
+    nursery.stdout.close()
+
+
 def run(script, directory, crash_at=""):
     """Run a script of this folder in a directory until it ends or reaches a crash point; return the finished process."""
-    command = [sys.executable, str(Path(__file__).with_name(script)), str(directory)]
-    environment = {**os.environ, VARIABLE: crash_at} if crash_at else dict(os.environ)
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=250, check=False)
+    out, errors = directory / "output.txt", directory / "errors.txt"
+    nursery = _nursery()
+    print(json.dumps([script, *map(str, (directory, crash_at, out, errors))]), file=nursery.stdin, flush=True)
+    code = int(nursery.stdout.readline())
+    return subprocess.CompletedProcess(script, code, out.read_text(), errors.read_text())
 
 
 def result_of(finished):

@@ -75,7 +75,7 @@ async def test_gatekeeper_and_inference_server_share_the_name_of_the_operators_c
     async with channel:
         request = wire.PromoteRequest(game=MODEL, version=version, reason="mine")
         metadata = (*token_metadata(TOKENS["operator"]), (REQUEST_ID, "change-42"))
-        call = stubs.GatekeeperStub(channel).Promote(request, metadata=metadata, timeout=20)
+        call = stubs.GatekeeperStub(channel).Promote(request, metadata=metadata, timeout=60)
         with capture_logs([placed]) as lines:
             assert (await call).version == version
         assert dict(await call.trailing_metadata())[REQUEST_ID] == "change-42"

@@ -12,7 +12,7 @@ from killed_process import MODEL, PROMOTION, fill, kill, result_of, run
 
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 
-VICTIM = "victim.py"
+VICTIM = "victim"
 
 # Crash points in the order in which a promotion passes them, and the champion they leave behind. The processes of one list
 # die one after another, each in the work that its predecessor left; a new list begins where a restart skips the next point.
@@ -73,7 +73,7 @@ async def test_sigterm_ends_the_service_cleanly_with_watchers_connected(director
         watching = client.watch(MODEL)
         assert (await anext(watching)).version == 1
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             _, errors = await process.communicate()
         await watching.aclose()
     assert process.returncode == 0
@@ -89,7 +89,7 @@ async def test_a_second_gatekeeper_process_exits_with_one_line_and_a_killed_one_
         [sys.executable, "-m", "gatekeeper", "--run-dir", str(directory), "--game", MODEL, "--preset", "tiny"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         check=False,
     )
     assert second.returncode == 2

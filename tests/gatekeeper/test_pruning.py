@@ -135,7 +135,7 @@ async def test_pruning_is_retried_after_an_error_of_the_store(models, open_gate,
     async with open_gate() as gate:
         keep(gate, 2)
         work = asyncio.create_task(gate.gatekeeper.pruner.run())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await done.wait()
         work.cancel()
         assert models.store.versions(MODEL) == [3, 4]

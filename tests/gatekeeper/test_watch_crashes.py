@@ -3,7 +3,7 @@
 import pytest
 from killed_process import MODEL, PROMOTION, fill, kill, result_of, run
 
-VICTIM = "watch_victim.py"
+VICTIM = "watch_victim"
 
 # Crash points in the order in which a promotion at once and a rollback pass them, and the champion they leave behind. The
 # processes of one list die one after another, each in the work that its predecessor left; a new list begins where a restart

@@ -1,14 +1,9 @@
 """A gatekeeper process in mode watch that meets a weak version 2 and then a good version 3; killed by test_watch_crashes.py.
 
-    python watch_victim.py DIRECTORY
-
-DIRECTORY holds `models` with versions 1 (the champion), 2 and 3. The same directory may be given again after a kill.
+The directory holds `models` with versions 1 (the champion), 2 and 3. The same directory may be given again after a kill.
 """
 
-import asyncio
 import json
-import sys
-from pathlib import Path
 
 from conftest import MODEL, FakeInference, Models, make_settings, running
 
@@ -39,7 +34,3 @@ async def main(directory):
                 }
             )
         )
-
-
-if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))

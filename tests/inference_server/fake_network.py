@@ -72,9 +72,6 @@ class FakeLoader:
         self.hold.set()
         self.loading = threading.Event()
 
-    def prepare_thread(self) -> None:
-        assert threading.current_thread().name == "device"
-
     def load(self, path, manifest, *, max_batch: int, pause_s: float = 0.0) -> FakeNetwork:
         self.loading.set()
         assert self.hold.wait(60)

@@ -7,11 +7,13 @@ import gc
 import warnings
 import weakref
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 
+import inference_server.answers
 import inference_server.backend
 from inference_server.backend import TorchBackend
 from inference_server.registry import Registry
@@ -46,6 +48,27 @@ def test_a_loaded_version_reproduces_the_output_of_its_exporter(backend, exporte
     assert (policy.dtype, value.dtype) == (np.float16, np.float32)
     np.testing.assert_allclose(policy, want_policy, atol=1e-3)
     np.testing.assert_allclose(value, want_value, atol=1e-5)
+
+
+@pytest.fixture
+def as_before():
+    """Leave torch's number of threads as it was."""
+    number = torch.get_num_threads()
+    yield
+    torch.set_num_threads(number)
+
+
+@pytest.mark.usefixtures("as_before")
+def test_a_network_is_evaluated_with_the_threads_of_the_settings_on_any_thread(exported):
+    def evaluated():
+        network.evaluate([states], [legal])
+        return torch.get_num_threads()
+
+    network = TorchBackend("cpu", "float32", threads=3).load(*exported, max_batch=16)
+    states, legal, *_ = exported[1].golden.arrays()
+    torch.set_num_threads(1)  # a new thread begins with this number
+    with ThreadPoolExecutor(1) as device_thread:
+        assert device_thread.submit(evaluated).result() == 3
 
 
 @pytest.fixture
@@ -160,14 +183,14 @@ def test_output_in_reduced_precision_stays_near_the_exact_one(exported):
 @pytest.fixture
 def distorted(monkeypatch):
     """No answer in reduced precision is good enough at first sight."""
-    strict = inference_server.backend.check_golden
+    strict = inference_server.answers.check_golden
 
     def check(manifest, policy, value, heads):
         if np.abs(value - manifest.golden.arrays()[3]).max() > 1e-6:
             raise CorruptModel("it is off")
         strict(manifest, policy, value, heads)
 
-    monkeypatch.setattr("inference_server.backend.check_golden", check)
+    monkeypatch.setattr("inference_server.answers.check_golden", check)
 
 
 def test_a_version_with_small_errors_in_reduced_precision_is_served_in_it(exported, distorted):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,15 +15,16 @@ import structlog
 from fake_network import FakeLoader
 from safetensors.numpy import load_file, save_file
 
-from inference_server import chosen_backend
+from inference_server import chosen_backend, device
 from inference_server.backend import TorchBackend
 from inference_server.chosen_backend import ChosenBackend, open_backend
+from inference_server.late_backend import LateTorchBackend
 from inference_server.native_backend import NativeBackend
 from inference_server.network import Backend
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
 from zerofleet.contracts.encodings import sample_positions
-from zerofleet.errors import ConfigurationError, CorruptModel
+from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable
 from zerofleet.evaluators.native import Unsupported, library
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import DirectoryStore
@@ -151,3 +155,95 @@ def test_without_the_library_networks_run_in_torchscript_and_the_log_states_why(
     assert "absent.so is not built" in logged[-1]["reason"]
     with pytest.raises(ConfigurationError, match="is not built"):
         open_backend("cpu", choice="native")
+
+
+LOADS = """
+import sys
+from pathlib import Path
+from inference_server.chosen_backend import ChosenBackend
+from inference_server.late_backend import LateTorchBackend
+from inference_server.native_backend import NativeBackend
+from zerofleet.service import logs
+from zerofleet.storage.model_store import DirectoryStore
+
+logs.configure("error", "json", "test")
+backend, store, model = ChosenBackend(NativeBackend(), LateTorchBackend()), DirectoryStore(Path(sys.argv[1])), "tic_tac_toe"
+for version in (1, 2):
+    manifest = store.verify(model, version)
+    network = backend.load(store.directory(model, version) / "model.pt", manifest, max_batch=16)
+    states, legal, *_ = manifest.golden.arrays()
+    rows = len(network.evaluate([states], [legal])[0])
+    print(network.backend.split("_")[0], rows == len(states), "torch" in sys.modules)
+"""
+
+
+def test_torch_is_imported_with_the_first_version_that_the_kernel_lacks_and_not_before(exported):
+    require_kernel()
+    root = exported[0][0].parents[2]
+    child = subprocess.run([sys.executable, "-c", LOADS, str(root)], capture_output=True, text=True, check=True)
+    assert child.stdout.splitlines() == ["native True False", "torchscript True True"]
+
+
+def test_torch_that_cannot_be_imported_is_no_fault_of_the_version(exported, monkeypatch):
+    def fail(*_: object) -> None:
+        raise ImportError("libtorch_cpu.so: cannot open shared object file")
+
+    monkeypatch.setattr("inference_server.late_backend.open_torch", fail)
+    with pytest.raises(
+        Unavailable, match=r"version 2 needs torch, which cannot be imported \(libtorch_cpu.so.*zerofleet doctor"
+    ):
+        LateTorchBackend().load(*exported[1], max_batch=1)
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list[tuple[str, str]]:
+    """Device and precision with which torch was opened: a fake, with a GPU for `cuda:0` alone."""
+    opened = []
+
+    class Opened(FakeLoader):
+        def __init__(self, name: str, precision: str, threads: int) -> None:
+            super().__init__()
+            self.on_gpu = name == "cuda:0"
+            opened.append((name, precision))
+
+    monkeypatch.setattr(chosen_backend, "open_torch", Opened)
+    monkeypatch.setattr(chosen_backend, "_BY_DEFAULT", tuple(known.name for known in library.find().instructions))
+    return opened
+
+
+@pytest.mark.parametrize(
+    ("setting", "driver", "choice", "opened"),
+    [
+        ("cpu", True, "auto", []),
+        ("auto", False, "auto", []),
+        ("auto", False, "native", []),
+        ("auto", True, "auto", [("auto", "auto")]),
+        ("cuda:0", False, "auto", [("cuda:0", "auto")]),
+        ("cpu", True, "torchscript", [("cpu", "auto")]),
+        ("auto", False, "torchscript", [("cpu", "auto")]),
+    ],
+)
+def test_torch_is_opened_at_the_start_where_it_decides_on_a_gpu_or_evaluates_all(
+    asked, monkeypatch, setting, driver, choice, opened
+):
+    require_kernel()
+    monkeypatch.setattr(device, "has_gpu_driver", lambda: driver)
+    open_backend(setting, choice=choice)
+    assert asked == opened
+
+
+def test_a_precision_that_the_cpu_lacks_is_refused_before_torch_is_opened(asked):
+    with pytest.raises(ConfigurationError, match="float16 needs a GPU"):
+        open_backend("cpu", "float16")
+    assert not asked
+
+
+def test_a_gpu_driver_is_found_by_its_library_or_its_device_file(monkeypatch, tmp_path):
+    monkeypatch.setattr(device, "_NVIDIA_DRIVER", "libabsent.so.1")
+    monkeypatch.setattr(device, "_AMD_DRIVER", tmp_path / "kfd")
+    assert not device.has_gpu_driver()
+    (tmp_path / "kfd").touch()
+    assert device.has_gpu_driver()
+    monkeypatch.setattr(device, "_NVIDIA_DRIVER", None)  # the process itself, as a library that is there
+    monkeypatch.setattr(device, "_AMD_DRIVER", Path("/absent"))
+    assert device.has_gpu_driver()

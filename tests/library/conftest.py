@@ -37,6 +37,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zf.train("tic_tac_toe", preset="tiny", run_dir=root, seed=7, settings=SMALL, progress=False) as run:
         while not (_has_champion(run) and any(run.games())):
             assert not run.wait(0.2)
+        run.stop()
+        run.stop()  # the end of the block stops it once more
+        assert run.wait(0)
     return root
 
 

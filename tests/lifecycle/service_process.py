@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from zerofleet.errors import ConfigurationError, Unavailable
 from zerofleet.service.lifecycle import Service, run_service
+from zerofleet.service.process_end import end_process
 from zerofleet.service.settings import ServiceSettings, load_settings
 
 
@@ -51,4 +52,4 @@ async def serve(service: Service) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_service(serve, load_settings(ProbeSettings, sys.argv[1:])))
+    end_process(run_service(serve, load_settings(ProbeSettings, sys.argv[1:])))

@@ -16,6 +16,12 @@ from zerofleet.errors import CorruptModel
 MODEL = "tic_tac_toe"
 
 
+@pytest.fixture
+def kind() -> str:
+    """Directories alone: both stores leave contents to `check_files`, and the contract of stores tests that they call it."""
+    return "directory"
+
+
 class Payload:
     """An object whose unpickling makes a directory."""
 

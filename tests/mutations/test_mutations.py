@@ -83,6 +83,7 @@ def compiled():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1100)  # ten runs of pytest, one after another, on a machine that may be loaded
 @pytest.mark.usefixtures("compiled")
 def test_the_tests_of_each_promise_fail_when_it_is_broken():
     command = [sys.executable, str(ROOT / "tests" / "mutations"), "--ci", "--quick", "--trust", "--jobs", "1"]

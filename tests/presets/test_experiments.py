@@ -6,6 +6,7 @@ import itertools
 import tomllib
 from pathlib import Path
 
+import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +73,7 @@ CHANGES = {
     seed=st.none() | st.integers(0, (1 << 63) - 1),
     settings=st.fixed_dictionaries({}, optional={name: values.map(str) for name, values in CHANGES.items()}),
 )
+@hypothesis.settings(max_examples=40)
 def test_settings_seed_and_texts_survive_the_file(tmp_path_factory, name, size, seed, settings):
     begun = Experiment(name, size, seed, settings={key: value for key, value in settings.items() if "token" not in value})
     read = read_experiment(written(begun, tmp_path_factory.mktemp("experiment")))

@@ -83,6 +83,13 @@ class Run:
             except (OSError, ValueError):
                 await asyncio.sleep(0.05)
 
+    async def until_stored(self, games: int) -> None:
+        """Wait until the game log holds more than `games` games."""
+        while True:
+            if _stored(self.paths) > games:
+                return
+            await asyncio.sleep(0.05)
+
     async def end(self, number: signal.Signals = signal.SIGINT) -> str:
         """Ask the run to end; return everything that was printed."""
         self.process.send_signal(number)
@@ -92,12 +99,17 @@ class Run:
 StartRun = Callable[..., AbstractAsyncContextManager[Run]]
 
 
+def _stored(paths: RunPaths) -> int:
+    with GameLog.open(paths.replay, writer=False) as log:
+        return len(log)
+
+
 @pytest.fixture
 def start_run(tmp_path: Path) -> StartRun:
     """Return a starter of runs in one directory: `async with start_run(crash_at="...") as run`."""
 
     @asynccontextmanager
-    async def start(*arguments: str, game: str = MODEL, crash_at: str = "", timeout_s: float = 150.0) -> AsyncIterator[Run]:
+    async def start(*arguments: str, game: str = MODEL, crash_at: str = "", timeout_s: float = 500.0) -> AsyncIterator[Run]:
         root = tmp_path / "run"
         words = ["run", game, "--preset", "tiny", "--run-dir", str(root), *arguments]
         for item in (*SMALL, *(SEARCHED if game == MODEL else ())):

@@ -17,7 +17,7 @@ from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.runs import RunPaths
 from zerofleet.storage.streams import open_stream
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1100)]  # a machine that is loaded takes minutes
 MODEL = "tic_tac_toe"
 
 

@@ -24,7 +24,7 @@ from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.strength.learning.judges import MatchJudge
 from zerofleet.testing import built_in_games
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1100)]  # a machine that is loaded takes minutes
 
 StartRun = Callable[..., AbstractAsyncContextManager[Any]]
 CheckPromises = Callable[..., Any]
@@ -63,7 +63,7 @@ async def test_a_game_of_each_kind_trains_until_a_candidate_is_promoted(
     start_run: StartRun, check_promises: CheckPromises, name: str, tmp_path: Path
 ) -> None:
     game = games.make(name)
-    async with start_run("--seed", "1", *settings_for(game), game=name, timeout_s=280.0) as run:
+    async with start_run("--seed", "1", *settings_for(game), game=name) as run:
         await run.until("candidate 1 promoted: first champion")
         await run.until(r"candidate [2-9]\d* promoted")
         text = await run.end()

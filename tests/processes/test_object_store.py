@@ -12,7 +12,7 @@ import pytest
 
 from zerofleet.storage.model_store import open_model_store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1100)]  # a machine that is loaded takes minutes
 
 MODEL = "tic_tac_toe"
 StartRun = Callable[..., AbstractAsyncContextManager[Any]]

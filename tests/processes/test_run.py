@@ -12,7 +12,7 @@ from zerofleet.presets.experiment import read_experiment
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.runs import read_header
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1100)]  # a machine that is loaded takes minutes
 
 StartRun = Callable[..., AbstractAsyncContextManager[Any]]
 CheckPromises = Callable[..., Any]
@@ -41,7 +41,8 @@ async def test_a_run_refuses_a_second_start_promotes_candidates_stops_on_request
     champion = DirectoryStore(root / "models").champion("tic_tac_toe")
 
     async with start_run(*lenient) as run:
-        await run.until(r"candidate \d+ promoted against")
+        await run.until(r"candidate \d+ promoted against")  # it may be one that the run before left, and no game yet
+        await run.until_stored(stored)
         text = await run.end()
     assert run.process.returncode == 0, text
     assert "first champion" not in text

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,7 +19,11 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as otl
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.model_store import DirectoryStore
 
-pytestmark = pytest.mark.slow
+sys.path.insert(0, str(Path(__file__).parents[1] / "streams"))
+
+import redis_programs
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1100)]  # a machine that is loaded takes minutes
 
 StartRun = Callable[..., AbstractAsyncContextManager[Any]]
 
@@ -98,26 +101,17 @@ async def collecting() -> AsyncIterator[Collector]:
 
 @pytest.fixture
 def redis_url() -> Iterator[str]:
-    """A real redis-server whose only user has a password."""
-    program = shutil.which("redis-server")
-    assert program, "redis-server is not installed (Debian: apt-get install redis-server)"
+    """A real server of Redis' protocol whose only user has a password."""
     with tempfile.TemporaryDirectory(prefix="zf-") as directory:
         socket = Path(directory) / "redis.sock"
-        words = [program, "--port", "0", "--unixsocket", str(socket), "--dir", directory, "--save", ""]
+        words = [redis_programs.program().path, "--port", "0", "--unixsocket", str(socket), "--dir", directory, "--save", ""]
         users = Path(directory) / "users.acl"
         users.write_text(f"user default off\nuser fleet on >{REDIS_PASSWORD} ~* &* +@all\n")
-        with subprocess.Popen([*words, "--aclfile", str(users)], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            said = []
+        with redis_programs.start([*words, "--aclfile", str(users)]) as process:
             try:
-                for line in process.stdout:
-                    said.append(line)
-                    if "eady to accept connections" in line:
-                        yield f"unix://fleet:{REDIS_PASSWORD}@{socket}"
-                        return
+                yield f"unix://fleet:{REDIS_PASSWORD}@{socket}"
             finally:
                 process.kill()
-    pytest.fail("redis-server did not start:\n" + "".join(said))
 
 
 async def test_the_trace_of_a_sampled_game_leads_to_its_champion_and_no_log_contains_a_secret(

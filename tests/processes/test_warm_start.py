@@ -12,7 +12,7 @@ import pytest
 from zerofleet.contracts.records import decode_record
 from zerofleet.storage.game_log import GameLog
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1100)]  # a machine that is loaded takes minutes
 
 GAMES = 60
 WORDS = [

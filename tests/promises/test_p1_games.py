@@ -80,7 +80,7 @@ async def test_p1_a_worker_repeats_a_game_until_the_stream_has_it_and_it_counts_
     publisher = Publisher(stream, "tic_tac_toe", capacity=4, rng=random.Random(0))
     running = asyncio.create_task(publisher.run())
     publisher.hand_over(FinishedGame(UID, PAYLOAD))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await publisher.flush()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

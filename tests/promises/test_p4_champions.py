@@ -165,7 +165,7 @@ async def test_p4_a_candidate_that_no_server_has_loaded_waits_and_is_not_promote
         inference.away = True
         version, sha256 = models.publish()
         await gate.client.submit(MODEL, version, sha256)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await inference.asked_in_vain.get()
             await inference.asked_in_vain.get()
         assert models.store.champion(MODEL) is None

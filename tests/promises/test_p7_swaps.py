@@ -23,7 +23,7 @@ async def test_p7_while_a_version_loads_the_served_one_answers(tmp_path):
         server.loader.hold.clear()
         server.loader.loading.clear()
         swap = asyncio.create_task(server.registry.serve(MODEL, [2]))
-        assert await asyncio.to_thread(server.loader.loading.wait, 20)
+        assert await asyncio.to_thread(server.loader.loading.wait, 60)
         for version in (1, None):
             server.check(await server.infer(version), 1)
         server.loader.hold.set()
@@ -50,11 +50,11 @@ async def test_p7_requests_that_wait_during_a_swap_are_answered_by_the_version_t
         server.loader.gate.clear()
         wanted = [1, 1, 2, 1, 2]
         asked = [asyncio.create_task(server.infer(version, turn=turn)) for turn, version in enumerate(wanted)]
-        assert await asyncio.to_thread(server.loader.entered.wait, 20)
+        assert await asyncio.to_thread(server.loader.entered.wait, 60)
         swap = asyncio.create_task(server.registry.serve(MODEL, [3]))
         server.loader.gate.set()
         await swap
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             for turn, (version, answer) in enumerate(zip(wanted, await asyncio.gather(*asked), strict=True)):
                 server.check(answer, version, turn=turn)
         for version in (1, 2):

@@ -68,7 +68,7 @@ async def test_p8_sigterm_runs_the_drains_in_their_order_and_then_waits_for_the_
         await asyncio.sleep(0)
         events.append("end of the work")
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await serve_until_drained(main, settings) == EXIT_OK
     assert events == ["games", "intake", "calls", "end of the work"]
 
@@ -79,7 +79,7 @@ async def test_p8_the_grace_time_ends_a_service_that_does_not_drain(settings):
         sigterm()
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         hasty = settings.model_copy(update={"grace_s": 0.01})
         assert await serve_until_drained(main, hasty) == EXIT_FAILED
 
@@ -100,7 +100,7 @@ async def test_p8_an_intake_that_stops_settles_the_games_it_has_taken(tmp_path):
         running = asyncio.create_task(trainer.intake.run())
         await stream.publish(*record(1))
         await stopped.wait()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await trainer.intake.stop()
         assert (await stream.stats()).length == 0
         await running
@@ -109,7 +109,7 @@ async def test_p8_an_intake_that_stops_settles_the_games_it_has_taken(tmp_path):
 async def test_p8_an_inference_server_that_stops_answers_the_requests_in_its_queue():
     echo = batching.Echo()
     batcher = Batcher(RequestQueue(max_batch=64, max_delay_s=60.0, max_rows=100))
-    async with asyncio.timeout(20), batcher, asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), batcher, asyncio.TaskGroup() as group:
         await batching.occupy_slow(batcher, echo, group)
         waiting = group.create_task(batching.ask(batcher, echo, 7, rows=1))
         await asyncio.sleep(0)
@@ -143,7 +143,7 @@ async def test_p8_the_last_flush_of_a_worker_ends_when_the_stream_has_its_games(
     stream.open.clear()
     publisher = Publisher(stream, "tic_tac_toe", capacity=9, rng=random.Random(0))
     games = [record(number) for number in range(5)]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         running = asyncio.create_task(publisher.run())
         for game in games:
             publisher.hand_over(FinishedGame(*game))
@@ -227,7 +227,7 @@ async def work(settings, evaluator, stream, *, until) -> None:
         running.set()
         await selfplay.run(service, promotions.watch())
 
-    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(240), asyncio.TaskGroup() as group:  # the search may have to be compiled first
         ending = group.create_task(serve_until_drained(main, settings))
         await running.wait()
         await until()

@@ -28,7 +28,7 @@ def echo():
 async def held(echo, *, max_rows: int = 1000):
     """Yield a batcher whose device is held by a first request, and a group of tasks; then wait for all answers."""
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         Batcher(RequestQueue(max_batch=64, max_delay_s=0.0, max_rows=max_rows)) as batcher,
         asyncio.TaskGroup() as group,
     ):
@@ -70,7 +70,7 @@ async def test_p9_a_caller_that_leaves_during_its_batch_delays_no_batch_mate(ech
         await asyncio.sleep(0)
         echo.entered.clear()
         steps.step()
-        assert await asyncio.to_thread(echo.entered.wait, 20)  # the four are one batch now, on the device
+        assert await asyncio.to_thread(echo.entered.wait, 60)  # the four are one batch now, on the device
         tasks[place].cancel()
         await asyncio.wait([tasks[place]])
         echo.gate.set()

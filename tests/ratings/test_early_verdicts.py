@@ -51,9 +51,9 @@ def extreme_fields(mean):
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: f"{test.elo0:g},{test.elo1:g}")
 def test_error_rates_hold_for_extreme_scores_from_the_first_pair_on(test):
     for seed, (name, field) in enumerate(extreme_fields(share_from_elo(test.elo0)).items()):
-        assert simulate(test, field, runs=RUNS, max_pairs=150, seed=seed).stronger <= allowed(test.alpha), name
+        assert simulate(test, field, runs=500, max_pairs=150, seed=seed).stronger <= allowed(test.alpha, 500), name
     for seed, (name, field) in enumerate(extreme_fields(share_from_elo(test.elo1)).items()):
-        assert simulate(test, field, runs=RUNS, max_pairs=150, seed=seed).not_stronger <= allowed(test.beta), name
+        assert simulate(test, field, runs=500, max_pairs=150, seed=seed).not_stronger <= allowed(test.beta, 500), name
 
 
 @pytest.mark.slow

@@ -16,11 +16,12 @@ from toys.sealed_bids import SealedBids
 from games import core
 from games.core import Game, State
 from games.positions import encode_for
+from games.rock_paper_scissors import RockPaperScissors
 from zerofleet.search import Leaves, SearchBlock, SearchSettings
 
 MODES = ("predict", "determinise")
 THREE = SealedBids()
-TWO = SealedBids(players=2, cards=12, hand=4)
+TWO = RockPaperScissors(turns=4)
 
 Answer = tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]
 

@@ -18,7 +18,7 @@ from zerofleet.search import SearchBlock, SearchSettings
 TABLES = [
     TakeSix(),
     TakeSix(players=2, cards=40, rows=3, row_choice="after", encoding="document"),
-    TakeSix(players=4, cards=61, rows=3, row_choice="needed", first_card=0),
+    TakeSix(cards=61, rows=3, row_choice="needed", first_card=0),
 ]
 ROCK, PAPER, SCISSORS = range(3)
 

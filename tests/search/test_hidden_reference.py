@@ -19,7 +19,8 @@ POSITIONS = [(THREE, ()), (THREE, (0,)), (TWO, ()), (TWO, (1, 2))]  # indices in
 
 
 def opening_of(game, indices, seed):
-    made = reference(game, SearchSettings(simulations=1, information="determinise"), seed=seed, versions=[1] * game.players)
+    settings = SearchSettings(simulations=1, information="determinise")
+    made = reference(game, settings, seed=seed, versions=[1] * game.spec().num_players)
     for index in indices:
         made.play(made.root.edges[index % len(made.root.edges)])
     return made.moves
@@ -38,7 +39,7 @@ def test_compiled_tree_equals_the_reference_at_every_budget(mode, kind):
         for budget in (1, 2, 3, 5, 8, 13, 40, 120):
             settings = SearchSettings(simulations=budget, information=mode, **KINDS[kind])
             block = searched(game, settings, [opening], seed=position)
-            plain = reference(game, settings, seed=position, versions=[1] * game.players, opening=opening)
+            plain = reference(game, settings, seed=position, versions=[1] * game.spec().num_players, opening=opening)
             plain.search()
             found = difference(compiled_tree(block, 0), reference_tree(plain, plain.root))
             assert found is None, f"{game} after {opening}, {budget} simulations, compiled != reference: {found}"
@@ -50,7 +51,7 @@ def test_compiled_tree_equals_the_reference_at_every_budget(mode, kind):
 def test_compiled_games_equal_the_reference(mode, kind):
     settings = SearchSettings(**({"simulations": 30, "information": mode} | KINDS[kind]))
     for game, versions in ((THREE, [1, 1, 1]), (THREE, [3, 1, 2]), (TWO, [1, 2])):
-        block = SearchBlock(game, settings, slots=4)
+        block = SearchBlock(game, settings, slots=2)
         for seed in range(len(block)):
             block.begin(seed, seed=seed, versions=versions)
         search(block)

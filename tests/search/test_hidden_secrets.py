@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hidden_bench import MODES, THREE, TWO, answer, compiled_tree, search, searched
+from hidden_bench import MODES, THREE, answer, compiled_tree, search, searched
 from search_bench import difference
 from toys.coin import Coin
 from toys.sealed_bids import hand_at
@@ -15,7 +15,7 @@ from zerofleet.search import SearchBlock, SearchSettings
 BUDGET = 60
 
 
-@pytest.mark.parametrize("game", [THREE, TWO, Coin(), Coin(in_sight=True)], ids=str)
+@pytest.mark.parametrize("game", [THREE, Coin(), Coin(in_sight=True)], ids=str)
 def test_the_toys_conform_to_the_game_contract(game):
     check_game(game, games=15)
 

@@ -131,7 +131,7 @@ class Driver:
     game=st.sampled_from([TIC_TAC_TOE, CONNECT_FOUR]),
 )
 @hypothesis.settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     derandomize=True,
     database=None,

@@ -58,15 +58,17 @@ BUDGETS = [2, 3, 8, 32]
 @functools.cache
 def tactical(game):
     """Return {"win": …, "block": …}: positions of random games with their good moves, where other moves are no good."""
-    found = {"win": {}, "block": {}}
+    found, wanted = {"win": {}, "block": {}}, 120
     for moves, state in random_positions(game, seed=11, games_count=220):
+        if min(map(len, found.values())) >= wanted:
+            break
         listed = legal(game, state)
         if wins := winning(game, state):
             if len(wins) < len(listed):
                 found["win"].setdefault(state.tobytes(), (moves, wins))
         elif 0 < len(good := safe(game, state)) < len(listed):
             found["block"].setdefault(state.tobytes(), (moves, good))
-    return {kind: list(positions.values())[:120] for kind, positions in found.items()}
+    return {kind: list(positions.values())[:wanted] for kind, positions in found.items()}
 
 
 def searched(game, settings, openings, answer, *, hold=True):

@@ -11,7 +11,7 @@ from search_bench import CONNECT_FOUR, TIC_TAC_TOE, drive, hashed_network
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, TARGET_UNIT, WOULD_RESIGN
 from zerofleet.search import SearchBlock, SearchSettings
 
-GAMES = 6
+GAMES = 3
 KINDS = {
     "self-play": {},
     "no reuse": {"reuse_subtree": False},
@@ -134,7 +134,7 @@ search_settings = st.builds(
 
 @pytest.mark.slow
 @given(settings=search_settings, seed=st.integers(0, 2**32), versions=st.sampled_from([[1, 1], [1, 2]]))
-@hypothesis.settings(max_examples=300, deadline=None, derandomize=True, database=None)
+@hypothesis.settings(max_examples=150, deadline=None, derandomize=True, database=None)
 def test_games_with_any_settings_equal_the_reference(settings, seed, versions):
     block = SearchBlock(TIC_TAC_TOE, settings, slots=1)
     block.begin(0, seed=seed, versions=versions)

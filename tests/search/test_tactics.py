@@ -45,7 +45,7 @@ def exercises(game):
     """Return {kind: [(moves so far, right actions)]} from the positions of random games, each position once."""
     found = {"win": [], "block": [], "win in two": []}
     seen = set()
-    count = {TIC_TAC_TOE: 150, CONNECT_FOUR: 260}[game]
+    count = {TIC_TAC_TOE: 150, CONNECT_FOUR: 140}[game]
     for moves, state in random_positions(game, seed=4, games_count=count):
         if state.tobytes() in seen:
             continue

@@ -61,8 +61,8 @@ def everything_said(failure: grpc.aio.AioRpcError) -> str:
 async def test_an_unexpected_failure_is_a_number_whatever_the_shape_of_the_call(failure, capsys):
     async with answering(failure) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as unary:
-            await channel.unary_unary("/any.Service/One")(b"", timeout=20)
-        replies = channel.unary_stream("/any.Service/Several")(b"", timeout=20)
+            await channel.unary_unary("/any.Service/One")(b"", timeout=60)
+        replies = channel.unary_stream("/any.Service/Several")(b"", timeout=60)
         assert await replies.read() == b"first"
         with pytest.raises(grpc.aio.AioRpcError) as stream:
             await replies.read()
@@ -79,7 +79,7 @@ async def test_an_unexpected_failure_is_a_number_whatever_the_shape_of_the_call(
 async def test_the_error_for_an_unreadable_request_reveals_nothing_of_the_parser():
     async with answering(ValueError(SECRET)) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await channel.unary_unary("/any.Service/Unreadable")(b"x", timeout=20)
+            await channel.unary_unary("/any.Service/Unreadable")(b"x", timeout=60)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert caught.value.details() == "the request bytes are not a message of /any.Service/Unreadable"
     assert "sesame" not in everything_said(caught.value)
@@ -88,7 +88,7 @@ async def test_the_error_for_an_unreadable_request_reveals_nothing_of_the_parser
 async def test_an_error_meant_for_the_caller_arrives_with_its_text():
     async with answering(InvalidRequest("shape [3, 4], want [3, 3]")) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await channel.unary_unary("/any.Service/One")(b"", timeout=20)
+            await channel.unary_unary("/any.Service/One")(b"", timeout=60)
     back = error_from(caught.value, target="the server")
     assert isinstance(back, InvalidRequest)
     assert isinstance(back, ZerofleetError)

@@ -63,9 +63,9 @@ async def _server(tokens, admin_token=None, limits=(), handlers=None):
 async def _code(channel, method, metadata):
     try:
         if method.rpartition("/")[2] in STREAMS:
-            assert [reply async for reply in channel.unary_stream(method)(b"", metadata=metadata, timeout=20)] == [b"done"]
+            assert [reply async for reply in channel.unary_stream(method)(b"", metadata=metadata, timeout=60)] == [b"done"]
         else:
-            assert await channel.unary_unary(method)(b"", metadata=metadata, timeout=20) == b"done"
+            assert await channel.unary_unary(method)(b"", metadata=metadata, timeout=60) == b"done"
     except grpc.aio.AioRpcError as failure:
         if any(token in (failure.details() or "") for token in TOKENS.values()):
             raise AssertionError("the answer shows a token") from None
@@ -84,15 +84,15 @@ async def test_calls_that_take_a_stream_of_requests_are_guarded_as_well():
     calls = {"Sum": grpc.stream_unary_rpc_method_handler(sum_up), "Echo": grpc.stream_stream_rpc_method_handler(echo)}
     operator = token_metadata(TOKENS[Role.OPERATOR])
     async with _server({token: role for role, token in TOKENS.items()}, handlers=calls) as channel:
-        assert await channel.stream_unary("/any.Service/Sum")(iter([b"a", b"b"]), metadata=operator, timeout=20) == b"ab"
-        echoed = channel.stream_stream("/any.Service/Echo")(iter([b"a", b"b"]), metadata=operator, timeout=20)
+        assert await channel.stream_unary("/any.Service/Sum")(iter([b"a", b"b"]), metadata=operator, timeout=60) == b"ab"
+        echoed = channel.stream_stream("/any.Service/Echo")(iter([b"a", b"b"]), metadata=operator, timeout=60)
         assert [reply async for reply in echoed] == [b"a", b"b"]
         for metadata, code in (
             ((), grpc.StatusCode.UNAUTHENTICATED),
             (token_metadata(TOKENS[Role.WORKER]), grpc.StatusCode.PERMISSION_DENIED),
         ):
             with pytest.raises(grpc.aio.AioRpcError) as refusal:
-                await channel.stream_unary("/any.Service/Sum")(iter([b"a"]), metadata=metadata, timeout=20)
+                await channel.stream_unary("/any.Service/Sum")(iter([b"a"]), metadata=metadata, timeout=60)
             assert refusal.value.code() is code
 
 
@@ -173,9 +173,9 @@ async def test_a_message_over_the_limit_is_refused_and_the_server_continues():
     async with _server({}, limits=server_limits(receive_bytes=1 << 16, send_bytes=1 << 16)) as channel:
         call = channel.unary_unary("/zerofleet.v1.Gatekeeper/Promote")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call(b"x" * (1 << 17), timeout=20)
+            await call(b"x" * (1 << 17), timeout=60)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert await call(b"x", timeout=20) == b"done"
+        assert await call(b"x", timeout=60) == b"done"
 
 
 class Keeping(grpc.aio.ServerInterceptor):
@@ -218,7 +218,7 @@ async def test_a_refused_call_has_an_id_and_is_counted_under_its_method():
     before = {method: counter._value.get() for method, counter in wanted.items()}
     async with _server({token: role for role, token in TOKENS.items()}) as channel:
         for method in PERMISSIONS:
-            call = channel.unary_stream(method)(b"", metadata=((REQUEST_ID, "mine"),), timeout=20)
+            call = channel.unary_stream(method)(b"", metadata=((REQUEST_ID, "mine"),), timeout=60)
             assert await call.code() is grpc.StatusCode.UNAUTHENTICATED
             assert dict(await call.trailing_metadata())[REQUEST_ID] == "mine"
     assert {method: counter._value.get() - before[method] for method, counter in wanted.items()} == dict.fromkeys(wanted, 1)

@@ -44,7 +44,7 @@ class EchoClient(ChannelClient):
 
     async def say(self, text=b"hello"):
         try:
-            return await self._say(text, timeout=20)
+            return await self._say(text, timeout=60)
         except grpc.aio.AioRpcError as failure:
             raise await self.explained(error_from(failure, target=self.target)) from failure
 
@@ -308,7 +308,7 @@ def _serial_shown(address, tls):
     context = ssl.create_default_context(cafile=str(tls.ca))
     context.load_cert_chain(str(tls.certificate), str(tls.key))
     host, port = host_and_port(address)
-    with socket.create_connection((host, port), timeout=20) as raw, context.wrap_socket(raw, server_hostname=host) as wrapped:
+    with socket.create_connection((host, port), timeout=60) as raw, context.wrap_socket(raw, server_hostname=host) as wrapped:
         return x509.load_der_x509_certificate(wrapped.getpeercert(binary_form=True)).serial_number
 
 
@@ -378,7 +378,7 @@ async def test_an_address_behind_a_name_is_verified_by_that_name(certificates):
         name = f"dns:///elsewhere.example:{address.rpartition(':')[2]}"
         tls = certificates.tls("client")
         async with open_inference_channel(address, tls, known_as=name) as channel:
-            assert await channel.unary_unary("/any.Echo/Say")(b"hello", timeout=20) == b"hello"
+            assert await channel.unary_unary("/any.Echo/Say")(b"hello", timeout=60) == b"hello"
         assert await why_unreachable(address, tls, known_as=name) is None
         assert "does not name other.example" in await why_unreachable(address, tls, known_as="other.example:8001")
 

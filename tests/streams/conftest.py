@@ -1,11 +1,11 @@
-"""Streams of every kind to test: in memory, in an SQLite file, and in a real redis-server that the tests start."""
+"""Streams of every kind to test: in memory, in an SQLite file, and in each server of Redis' protocol that is here."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
@@ -17,21 +17,21 @@ import redis.asyncio
 
 from zerofleet.storage.streams import GameStream, MemoryStream, RedisStream, SqliteStream, StreamSettings
 
-READY = "eady to accept connections"  # "Ready ..." on a port, "The server is now ready ..." on a socket
+sys.path.insert(0, str(Path(__file__).parent))
+
+import redis_programs
+
 _names = itertools.count()
 
 
 class RedisServer:
-    """A real redis-server on a unix socket, with its data in a directory of its own."""
+    """A real server on a unix socket, with its data in a directory of its own; `kind`: redis, valkey or the first."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
-        program = shutil.which("redis-server")
-        if program is None:
-            pytest.fail("redis-server is not installed; these tests need a real one (Debian: apt-get install redis-server)")
+    def __init__(self, directory: Path, *options: str, kind: str = "") -> None:
         self.socket = directory / "redis.sock"
         self._command = [
-            program, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory), "--save", "",
-            "--appendonly", "yes", "--appendfsync", "always", *options,
+            redis_programs.program(kind).path, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory),
+            "--save", "", "--appendonly", "yes", "--appendfsync", "always", *options,
         ]  # fmt: skip
         self._process: subprocess.Popen[str] | None = None
 
@@ -40,14 +40,7 @@ class RedisServer:
         return f"unix://{self.socket}"
 
     def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        said = []
-        for line in self._process.stdout:
-            said.append(line)
-            if READY in line:
-                return
-        pytest.fail("redis-server did not start:\n" + "".join(said))
+        self._process = redis_programs.start(self._command)
 
     def kill(self) -> None:
         """SIGKILL, as a crash does it."""
@@ -73,6 +66,15 @@ def short_directory() -> Iterator[Callable[[], Path]]:
 def redis_server(short_directory: Callable[[], Path]) -> Iterator[RedisServer]:
     """One server for all tests that do not harm it."""
     server = RedisServer(short_directory(), "--appendfsync", "no")
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="session")
+def valkey_server(short_directory: Callable[[], Path]) -> Iterator[RedisServer]:
+    """As `redis_server`, of Valkey."""
+    server = RedisServer(short_directory(), "--appendfsync", "no", kind="valkey")
     server.start()
     yield server
     server.kill()
@@ -169,7 +171,7 @@ class RedisBackend:
 MakeBackend = Callable[..., Backend]
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=["memory", "sqlite", *redis_programs.kinds()])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -184,7 +186,7 @@ def new_backend(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Ma
             return MemoryBackend(values)
         if kind == "sqlite":
             return SqliteBackend(tmp_path / f"{next(_names)}.db", values)
-        return RedisBackend(request.getfixturevalue("redis_server"), values)
+        return RedisBackend(request.getfixturevalue(f"{kind}_server"), values)
 
     return make
 
@@ -199,6 +201,6 @@ async def make_backend(new_backend: MakeBackend) -> AsyncIterator[MakeBackend]:
         return made[-1]
 
     yield make
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for backend in made:
             await backend.close()

@@ -52,7 +52,7 @@ async def test_the_start_waits_for_a_redis_that_is_down(make_redis_server: MakeS
     server = make_redis_server()
     stream = RedisStream(server.url, name="games")
     with capture_logs() as logs:
-        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             publishing = tasks.create_task(stream.publish("game-0", b"x"))
             while not logs:  # noqa: ASYNC110  (the log is what a person would watch)
                 await asyncio.sleep(0)
@@ -148,7 +148,7 @@ async def test_redis_without_memory_makes_publishers_wait_and_can_still_be_empti
     await impatient.dead_letter(deliveries[0], reason="moves")
     with pytest.raises(Unavailable, match="memory"):
         await impatient.publish("game-3", b"x")
-    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(stream.publish("game-3", b"x"))
         await stream.acknowledge([delivery.entry_id for delivery in deliveries[1:]])
         assert (await stream.stats()).length == 0
@@ -181,7 +181,7 @@ async def test_a_redis_filled_by_large_bad_games_still_accepts_good_ones(make_re
         assert len(found) == bad
         for delivery in found:
             await trainer.dead_letter(delivery, reason="moves")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await worker.publish(f"good-{wave}", b"x")
         (good,) = await trainer.consume(consumer="a", limit=100, block_s=0.0)
         assert good.uid == f"good-{wave}"

@@ -64,7 +64,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     def wait(self, call: Awaitable[Result]) -> Result:
         async def bounded() -> Result:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 return await call
 
         return self.runner.run(bounded())
@@ -87,7 +87,7 @@ class StreamMachine(RuleBasedStateMachine):
 
         async def attempt() -> bool:
             try:
-                async with asyncio.timeout(20 if room else 0.01):
+                async with asyncio.timeout(60 if room else 0.01):
                     await self.publisher.publish(uid, uid.encode())
             except TimeoutError:
                 return False

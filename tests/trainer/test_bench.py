@@ -16,11 +16,11 @@ from trainer.bench import measure
 def test_the_figures_of_the_benchmark_are_consistent(game):
     figures = measure(game, "tiny", seconds=0.5, games_per_second=100.0)
     assert figures.samples_per_second == pytest.approx(figures.batch_size / figures.step_ms * 1e3, rel=0.02)
-    assert figures.games_validated_per_second > 10
+    assert figures.games_validated_per_second > 0
     assert figures.samples_received_per_second > figures.games_validated_per_second
     assert 0 <= figures.wait_share <= 1
     assert figures.reuse <= 4.0
-    assert figures.fed_games_per_second > 1
+    assert figures.fed_games_per_second > 0
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 
 import numpy as np
 import pytest
@@ -185,13 +186,27 @@ async def test_a_game_redelivered_after_a_lost_acknowledgement_counts_once(intak
 async def test_the_intake_takes_games_until_it_is_stopped(intake, stream, replay, record):
     arrived = asyncio.Event()
     intake._on_samples = arrived.set
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(intake.run())
         await stream.publish(*record(1))
         await arrived.wait()
         await intake.stop()
     assert len(replay.log) == 1
     assert (await stream.stats()).length == 0
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_stop_ends_the_wait_for_games_and_takes_those_that_are_there(intake, replay, record, tmp_path, kind):
+    async with aclosing(MemoryStream() if kind == "memory" else SqliteStream(tmp_path / "games.db", name="games")) as stream:
+        intake._stream, intake._wait_s = stream, 3600.0
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            group.create_task(intake.run())
+            await asyncio.sleep(0)  # the intake waits for games now
+            await stream.publish(*record(1))
+            await intake.stop()
+            await intake.stop()
+        assert len(replay.log) == 1
+        assert (await stream.stats()).length == 0
 
 
 async def test_games_stay_in_the_stream_while_the_learner_is_behind(intake, stream, replay, record):
@@ -205,7 +220,7 @@ async def test_games_stay_in_the_stream_while_the_learner_is_behind(intake, stre
     intake._on_samples, intake._is_behind = arrived.set, is_behind
     await stream.publish(*record(1))
     with capture_logs() as logged:
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             group.create_task(intake.run())
             await arrived.wait()
             await intake.stop()
@@ -219,7 +234,7 @@ async def test_an_intake_that_waits_for_the_learner_can_be_stopped(intake, strea
     looked = asyncio.Event()
     intake._is_behind = lambda: looked.set() or not intake._stopping.is_set()
     await stream.publish(*record(1))
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         group.create_task(intake.run())
         await looked.wait()
         await intake.stop()

@@ -15,10 +15,10 @@ from zerofleet.errors import Unavailable
 def met(store, size=3):
     """Let ranks meet in threads; returns what each wrote, as every other one reads it."""
     found, read = {}, {}
-    together = threading.Barrier(size, timeout=30)
+    together = threading.Barrier(size, timeout=60)
 
     def come(rank):
-        own = meet(store, Place(rank, size), timeout_s=30)
+        own = meet(store, Place(rank, size), timeout_s=60)
         own.set(f"address/{rank}", f"of {id(own)}")
         found[rank] = f"of {id(own)}"
         together.wait()

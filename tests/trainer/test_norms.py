@@ -26,7 +26,7 @@ class Threads:
     """As many ranks as threads, which meet at a barrier."""
 
     def __init__(self, size):
-        self.barrier = threading.Barrier(size, timeout=30)
+        self.barrier = threading.Barrier(size, timeout=60)
         self.size = size
 
     def rank(self, number, slots):

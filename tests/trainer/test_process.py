@@ -77,7 +77,7 @@ async def test_a_trainer_killed_while_publishing_or_stopped_by_sigterm_resumes_w
     for number in range(12):
         await stream.publish(*record(number))
     for point in PUBLISHING:  # each in the work that its predecessor left
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             assert await (await start(point)).wait() == -signal.SIGKILL, point
         (tmp_path / READY).unlink(missing_ok=True)  # a killed process leaves it behind
     store, steps = DirectoryStore(tmp_path / "models"), []
@@ -104,7 +104,7 @@ async def test_a_damaged_checkpoint_is_refused_in_one_line(tmp_path, game, start
     open_training(settings, game).replay.close()
     (tmp_path / "replay" / "checkpoints" / "00000001" / "state.safetensors").write_bytes(b"")
     process = await start()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         assert await process.wait() == 2
 
 

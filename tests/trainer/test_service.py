@@ -86,7 +86,7 @@ class RunningTrainer:
         return self
 
     async def __aexit__(self, *_):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             self.service.stopping.set()
             if not self.task.done():
                 await self.service.drain()
@@ -98,7 +98,7 @@ class RunningTrainer:
                 self.intake_thread.shutdown()
 
     async def submitted(self):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return await self.gatekeeper.submitted.get()
 
 
@@ -110,7 +110,7 @@ def quick(monkeypatch):
 
 async def until(condition):
     """Let the trainer work until something is true that it tells nobody about."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 

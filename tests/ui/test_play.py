@@ -6,12 +6,10 @@ import asyncio
 import re
 import threading
 
-import numpy as np
 import pytest
 
 import games
-from games.kit.cells import Cell
-from games.positions import legal, new_state
+from games.positions import new_state
 from ui.catalogue import Catalogue
 from ui.model_servers import ModelServers
 from ui.playing import _view
@@ -43,7 +41,7 @@ async def test_every_game_begins_with_a_picture_and_a_list_of_moves(client, game
     assert table["legal"]
     assert table["is_turn"]
     assert board.text.startswith("<svg")
-    assert all(cell in {one["id"] for one in table["cells"]} for move in table["legal"] for cell in move["path"])
+    assert all(move["path"] and set(move["path"]) <= {one["id"] for one in table["cells"]} for move in table["legal"])
 
 
 def test_there_are_nine_games():
@@ -210,18 +208,3 @@ def test_a_secret_choice_of_the_round_is_not_among_the_known_moves():
     assert "rock" not in played.text()
     played.play("paper")
     assert played.seen_moves() == ["rock", "paper"]
-
-
-@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "othello"])
-def test_cells_lie_within_the_picture_and_every_action_has_a_path(name):
-    game = games.make(name)
-    state, luck = new_state(game), np.random.default_rng(3)
-    for _ in range(4):
-        cells: dict[str, Cell] = {cell.id: cell for cell in game.cells(state)}
-        width, height = map(float, re.search(r'width="([\d.]+)" height="([\d.]+)"', game.draw_svg(state)).groups())
-        assert all(c.radius <= c.x <= width - c.radius and c.radius <= c.y <= height - c.radius for c in cells.values())
-        actions = legal(game, state)
-        paths = [game.action_path(state, action) for action in actions]
-        assert len(set(paths)) == len(actions)
-        assert all(len(path) == 1 and path[0] in cells for path in paths)
-        games.core.play(game, state, int(luck.choice(actions)))

@@ -28,7 +28,7 @@ async def test_the_list_of_runs_has_game_champion_and_trends(client):
     listed = (await client.get("/api/v1/runs")).json()
     (row,) = listed["runs"]
     assert (row["name"], row["game"], row["preset"]) == ("golden", "tic_tac_toe", "tiny")
-    assert (row["champion"], row["is_live"]) == (2, False)
+    assert (row["champion"], row["is_alive"]) == (2, False)
     assert (row["step"], row["games_stored"]) == (110, 11)
     assert (row["elo"], row["rated_version"]) == (None, None)  # no rating was recorded
     assert len(row["loss_trend"]) == 12
@@ -54,8 +54,8 @@ async def test_a_directory_that_is_no_run_is_listed_with_its_fault(runs, tmp_pat
     (tmp_path / "broken" / "run.json").write_text('{"schema": 99}')
     listed = Catalogue(tmp_path, None).runs()
     assert [row.name for row in listed.runs] == ["sound"]
-    assert [fault.name for fault in listed.faults] == ["broken"]
-    assert "schema 99" in listed.faults[0].fault
+    assert [fault.name for fault in listed.unreadable] == ["broken"]
+    assert "schema 99" in listed.unreadable[0].fault
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names of other systems are text")
@@ -64,8 +64,8 @@ def test_a_directory_whose_name_is_no_text_is_listed_with_its_fault(tmp_path):
     directory.mkdir()
     (directory / "run.json").write_text("{}")
     listed = Catalogue(tmp_path, None).runs()
-    assert [fault.name for fault in listed.faults] == ["r\\xff"]
-    assert "is not text" in json.loads(listed.model_dump_json())["faults"][0]["fault"]
+    assert [fault.name for fault in listed.unreadable] == ["r\\xff"]
+    assert "is not text" in json.loads(listed.model_dump_json())["unreadable"][0]["fault"]
 
 
 async def test_the_overview_of_a_stopped_run_is_that_of_its_files(client):
@@ -101,7 +101,7 @@ async def test_a_stream_of_a_run_that_cannot_be_read_ends_with_the_reason(runs, 
         streamed = await client.get("/api/v1/runs/damaged/events")
         refused = await client.get("/api/v1/runs/damaged/overview")
     assert refused.status_code == 409
-    assert streamed.text == f"event: fault\ndata: {refused.text}\n\n"
+    assert streamed.text == f"retry: 3000\n\nevent: fault\ndata: {refused.text}\n\n"
     assert not live._pollers
 
 
@@ -146,8 +146,8 @@ async def test_the_csv_has_every_row_and_the_values_of_the_chart(client):
 
 async def test_models_have_verdict_match_and_manifest_without_a_service(client):
     listed = (await client.get("/api/v1/runs/golden/models")).json()
-    assert [(row["version"], row["status"]) for row in listed["models"]] == [(2, "champion"), (1, "former champion")]
-    assert listed["models"][0]["match"]["pentanomial"] == [0, 1, 1, 2, 1]
+    assert [(row["version"], row["status"]) for row in listed["versions"]] == [(1, "former champion"), (2, "champion")]
+    assert listed["versions"][1]["match"]["pentanomial"] == [0, 1, 1, 2, 1]
     shown = (await client.get("/api/v1/runs/golden/models/2")).json()
     assert shown["network"]["channels"] == "4"
     assert "model.pt" in [file["name"] for file in shown["files"]]

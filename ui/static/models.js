@@ -5,18 +5,18 @@ const PAIRS = ["0", "½", "1", "1½", "2"];
 const score = ({ match }) => (match ? `+${match.wins} =${match.draws} −${match.losses}` : "");
 
 function list() {
-  const shown = byId("champions").checked ? models.filter(({ status }) => status.endsWith("champion")) : models;
+  const shown = byId("champions").checked ? models.filter((row) => row.was_champion) : models;
   byId("count").textContent = `${count(shown.length)} of ${count(models.length)} versions`;
   byId("models").replaceChildren(table([
     ["version", (row) => el("button", { type: "button", class: "link", onclick: () => open(row.version) }, `${row.version}`), { right: true }],
-    ["status", (row) => `${row.status}${row.status === "champion" ? " ★" : ""}`],
+    ["status", (row) => `${row.status}${row.is_champion ? " ★" : ""}`],
     ["Elo", (row) => (row.elo === null ? (row.rated_games ? "not anchored" : "") : `${Math.round(row.elo)} (${Math.round(row.elo_low)} to ${Math.round(row.elo_high)})`), { right: true }],
     ["match", score],
     ["llr", (row) => (row.match ? signed(row.match.log_likelihood_ratio) : ""), { right: true }],
     ["steps", (row) => count(row.train_steps), { right: true }],
     ["games", (row) => count(row.games_seen), { right: true }],
     ["parent", (row) => row.parent_version ?? "–", { right: true }],
-  ], shown, { caption: "Versions, newest first", rowClass: (row) => (String(row.version) === location.hash.slice(2) ? "chosen" : row.status === "champion" ? "champion" : "") }));
+  ], shown, { caption: "Versions, newest first", rowClass: (row) => (String(row.version) === location.hash.slice(2) ? "chosen" : row.is_champion ? "champion" : "") }));
 }
 
 /** Return the histogram of game pairs by the candidate's points. */
@@ -71,7 +71,7 @@ async function open(version) {
 
 byId("champions").addEventListener("change", list);
 try {
-  ({ models } = await fetchJson(path("runs", run, "models")));
+  models = (await fetchJson(path("runs", run, "models"))).versions.reverse();
   notice(models.length ? "" : "No model is stored yet: the trainer has not exported one.");
   byId("filters").hidden = !models.length;
   list();

@@ -1,8 +1,9 @@
-import { bars, byId, count, el, fetchJson, notice, path, percent, signed, svg, table } from "./common.js";
+import { button, clear, layer, sign } from "./board.js";
+import { bars, byId, count, el, fetchJson, notice, offer, path, percent, signed, table } from "./common.js";
 
 const asked = new URLSearchParams(location.search);
 const form = byId("begin");
-let games = [], runs = [], now = null, clicked = [];
+let games = [], runs = [], now = null, clicked = [], begun = {}, advised = [];
 
 function choose() {
   const run = runs.find(({ name }) => name === form.elements.run.value);
@@ -16,7 +17,7 @@ async function ask(work) {
   try {
     notice("");
     show(await work());
-    if (now.is_thinking) show(await fetchJson(`${path("tables", now.id)}?wait=1`));
+    if (now.is_thinking) show(await watching(() => fetchJson(`${path("tables", now.id)}?wait=1`)));
   } catch (error) {
     notice(error.message, true);
   }
@@ -38,24 +39,52 @@ function click(id) {
   else cells();
 }
 
+/** Show the search in progress until `work` is done. */
+async function watching(work) {
+  const source = now.has_model ? new EventSource(path("tables", now.id, "thinking")) : null;
+  source?.addEventListener("thinking", (event) => live(JSON.parse(event.data)));
+  try {
+    return await work();
+  } finally {
+    source?.close();
+    byId("live").hidden = true;
+  }
+}
+
+function live({ by, visits, simulations, value, line }) {
+  byId("live").hidden = false;
+  byId("live-title").textContent = by === "hint" ? "Searching a hint" : `${now.opponent} thinks`;
+  byId("live-visits").max = simulations || 1;
+  byId("live-visits").value = visits;
+  byId("live-text").replaceChildren(
+    `${count(visits)} of ${count(simulations)} simulations`,
+    ...(value === null ? [] : [" · you ", el("strong", {}, signed(value)), " ", bars((value + 1) / 2)]),
+    line.length ? el("span", { class: "line-shown" }, `line: ${line.slice(0, 8).join(" ")}`) : "");
+}
+
 /** Lay a button over every cell that can be clicked. */
 function cells() {
-  byId("frame").querySelector("svg")?.remove();
-  const board = byId("board");
-  if (!now.cells.length || !now.is_turn || !board.naturalWidth) return;
+  const focused = document.activeElement?.dataset?.key;
+  clear(byId("frame"));
+  if (!now.cells.length || !now.is_turn) return;
+  const made = layer(byId("frame"), byId("board"), "Cells");
+  if (!made) return;
   const { next } = reachable();
-  const layer = svg("svg", { class: "cells", viewBox: `0 0 ${board.naturalWidth} ${board.naturalHeight}`, role: "group", "aria-label": "Cells" });
-  for (const { id, x, y, radius } of now.cells) {
-    const isNext = next.has(id), isFirst = now.legal.some(({ path }) => path[0] === id);
-    if (!isNext && !isFirst && !clicked.includes(id)) continue;
-    const act = () => click(id);
-    layer.append(svg("circle", {
-      cx: x, cy: y, r: radius, tabindex: 0, role: "button", "aria-label": id, "aria-pressed": clicked.includes(id) ? "true" : "false",
-      class: clicked.includes(id) ? "cell picked" : isNext ? "cell next" : "cell",
-      onclick: act, onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(); } },
-    }, svg("title", {}, id)));
+  const all = advised.reduce((sum, { visits }) => sum + visits, 0) || 1;
+  if (!clicked.length) {
+    for (const { move, visits } of advised.slice(0, 3).filter(({ visits }) => visits).reverse()) {
+      made.append(...sign(now.cells, now.legal.find((one) => one.move === move)?.path ?? [], visits / all));
+    }
   }
-  byId("frame").append(layer);
+  for (const cell of now.cells) {
+    const isNext = next.has(cell.id), isFirst = now.legal.some(({ path }) => path[0] === cell.id), isPicked = clicked.includes(cell.id);
+    if (!isNext && !isFirst && !isPicked) continue;
+    const kind = isPicked ? "picked" : isNext ? (clicked.length ? "next further" : "next") : "";
+    made.append(button(cell, () => click(cell.id), { kind, pressed: isPicked ? "true" : "false" }));
+  }
+  made.querySelector(`[data-key="${CSS.escape(focused ?? "")}"]`)?.focus();
+  const shown = [...next].filter(Boolean);
+  byId("clicks").textContent = clicked.length ? `${clicked.join(", ")}: then ${shown.slice(0, 12).join(", ")}${shown.length > 12 ? ", …" : ""}. Escape begins again.` : "";
 }
 
 /** Return the number of the person's seat in the picture, where the drawing of the game counts players from 0. */
@@ -76,7 +105,8 @@ function show(view) {
   now = view;
   clicked = [];
   byId("table").hidden = false;
-  byId("frame").querySelector("svg")?.remove();
+  clear(byId("frame"));
+  byId("clicks").textContent = "";
   byId("board").onload = cells;
   byId("board").src = `${path("tables", now.id)}/board?number=${now.number}`;
   byId("board").alt = `Board after ${now.moves.length} moves${now.moves.length ? `, the last one ${now.moves.at(-1)}` : ""}`;
@@ -85,6 +115,11 @@ function show(view) {
   byId("text").textContent = now.text;
   byId("undo").disabled = now.is_thinking || !now.moves.length;
   byId("hint").disabled = !now.is_turn;
+  byId("save").disabled = !now.keeps_moves;
+  byId("save").title = now.keeps_moves ? "" : "the moves alone do not restore a game with hidden information";
+  links();
+  byId("lines-panel").hidden = !now.lines.length;
+  byId("lines").replaceChildren(...now.lines.map((moves, i) => el("li", {}, el("button", { type: "button", disabled: now.is_thinking, onclick: () => post("line", { line: i + 1 }) }, lineName(moves)))));
   byId("resign").disabled = now.is_over;
   byId("type").hidden = !now.is_turn;
   byId("list").hidden = !now.is_turn;
@@ -92,10 +127,61 @@ function show(view) {
   byId("legal").replaceChildren(...now.legal.map(({ move }) => el("option", { value: move })));
   byId("choices").replaceChildren(...now.legal.map(({ move }) => el("li", {}, el("button", { type: "button", onclick: () => play(move) }, move))));
   byId("moves").replaceChildren(...now.moves.map((move, i) => el("li", {}, el("span", {}, `${i + 1}. ${move}`))));
+  if (isNew) advised = [];
   if (isNew) byId("opinion").replaceChildren(el("p", { class: "dim" }, "Ask for a hint."));
 }
 
+/** Return another line from the move where it leaves the present one. */
+function lineName(moves) {
+  const same = moves.findIndex((move, i) => move !== now.moves[i]);
+  const from = same < 0 ? moves.length : same;
+  return `${from ? `after ${from}: ` : ""}${moves.slice(from).join(" ") || "the same moves"}`;
+}
+
+/** Offer the position to the pages of trees and of the solver. */
+function links() {
+  const isStandard = !Object.keys(now.parameters).length || Boolean(begun.run);
+  const about = new URLSearchParams({ game: now.game, moves: now.moves.join(",") });
+  if (begun.run) about.set("run", begun.run);
+  byId("to-tree").hidden = !now.keeps_moves || !isStandard || now.is_over;
+  byId("to-tree").href = `/tree?${about}`;
+  byId("to-solver").hidden = now.game !== "connect_four" || !isStandard;
+  byId("to-solver").href = `/solver?${about}`;
+}
+
+function save() {
+  const kept = { game: now.game, parameters: now.parameters, seat: now.seat, ...begun, moves: now.moves };
+  const link = el("a", { href: URL.createObjectURL(new Blob([JSON.stringify(kept, null, 1)], { type: "application/json" })), download: `${now.game}-${now.moves.length}.json` });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+/** Go on with a game that was saved here or by `save` of `zerofleet play`, which has no run: there the form names the model. */
+async function load(file) {
+  try {
+    const kept = JSON.parse(await file.text());
+    const { game, parameters, seat, moves } = kept;
+    if (typeof game !== "string" || !Array.isArray(moves)) throw new Error(`${file.name} is no saved game: it needs game and moves`);
+    const isModel = /^(champion|model) \d+$/.test(kept.opponent ?? ""), { run, opponent } = form.elements;
+    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, simulations: kept.simulations };
+    begin({ game, parameters, seat, ...players, moves: moves.join(" ") });
+  } catch (error) {
+    notice(error.message, true);
+  }
+}
+
+function begin(wish) {
+  notice("Beginning… The first game compiles the rules, once, and a model needs a server: this takes some seconds.");
+  ask(async () => {
+    const made = await fetchJson(path("tables"), wish);
+    begun = { run: wish.run, opponent: wish.opponent, simulations: wish.simulations };
+    return made;
+  });
+}
+
 function opinion({ source, value, moves, line, outlook }) {
+  advised = moves;
+  cells();
   const parts = [el("p", { class: "dim" }, source)];
   if (value !== null) parts.push(el("p", {}, "You: ", el("strong", {}, signed(value)), " ", bars((value + 1) / 2)));
   if (line.length) parts.push(el("p", {}, "Expected line: ", line.join(" ")));
@@ -115,12 +201,12 @@ function opinion({ source, value, moves, line, outlook }) {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  const { run, game, opponent, seat, simulations } = form.elements;
+  const { run, game, opponent, seat, simulations, moves } = form.elements;
   const wish = { game: game.value, opponent: opponent.value.trim(), seat: Number(seat.value) };
   if (run.value) wish.run = run.value;
   if (simulations.value) wish.simulations = Number(simulations.value);
-  notice("Beginning… The first game compiles the rules, once, and a model needs a server: this takes some seconds.");
-  ask(() => fetchJson(path("tables"), wish));
+  if (moves.value.trim()) wish.moves = moves.value.trim();
+  begin(wish);
 });
 form.elements.run.addEventListener("change", choose);
 form.elements.game.addEventListener("change", choose);
@@ -128,12 +214,19 @@ byId("undo").addEventListener("click", () => post("undo"));
 byId("resign").addEventListener("click", () => { if (confirm("Resign this game?")) post("resign"); });
 byId("hint").addEventListener("click", async () => {
   byId("opinion").replaceChildren(el("p", { class: "dim" }, "Searching. The first search of a game compiles it, once, which takes some seconds…"));
+  const { id, number } = now;
   try {
-    opinion(await fetchJson(`${path("tables", now.id)}/hint`));
+    const found = await watching(() => fetchJson(`${path("tables", id)}/hint`));
+    if (now.id === id && now.number === number) opinion(found); // else it is about a position that was left
   } catch (error) {
     byId("opinion").replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 });
+byId("stop").addEventListener("click", () => fetchJson(`${path("tables", now.id)}/stop`, {}).catch((error) => notice(error.message, true)));
+byId("save").addEventListener("click", save);
+byId("load-file").addEventListener("click", () => byId("load").click());
+byId("load").addEventListener("change", ({ target }) => { if (target.files.length) load(target.files[0]); target.value = ""; });
+addEventListener("keydown", (event) => { if (event.key === "Escape" && clicked.length) { clicked = []; cells(); } });
 byId("type").addEventListener("submit", (event) => {
   event.preventDefault();
   play(event.target.elements.move.value);
@@ -141,11 +234,9 @@ byId("type").addEventListener("submit", (event) => {
 });
 
 try {
-  [{ games }, { runs }] = await Promise.all([fetchJson(path("games")), fetchJson(path("runs"))]);
-  form.elements.run.append(...runs.map(({ name, game }) => el("option", { value: name }, `${name} (${game})`)));
-  form.elements.game.append(...games.map(({ game }) => el("option", { value: game }, game)));
-  form.elements.run.value = asked.get("run") ?? "";
-  form.elements.game.value = asked.get("game") ?? (games.some(({ game }) => game === "connect_four") ? "connect_four" : games[0].game);
+  ({ games, runs } = await offer(form, asked));
+  form.elements.moves.value = asked.get("moves") ?? "";
+  if (asked.get("moves")) form.querySelector("details").open = true;
   choose();
   notice("");
 } catch (error) {

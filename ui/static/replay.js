@@ -1,7 +1,7 @@
-import { bars, byId, compact, count, el, fetchJson, notice, path, percent, run, signed, svg, table, uid } from "./common.js";
+import { bars, byId, compact, count, el, fetchJson, game, notice, path, percent, run, signed, svg, table, uid } from "./common.js";
 
 const ROWS = 12;
-let replay, ply = 0;
+let replay, ply = 0, isOpen = false;
 
 const at = () => Math.min(Math.max(0, Number(new URLSearchParams(location.hash.slice(1)).get("ply") ?? replay.moves.length)), replay.moves.length);
 const board = (number) => path("runs", run, "games", replay.uid, "boards", number);
@@ -48,6 +48,8 @@ function go(number, { keep = false } = {}) {
   const before = replay.moves[ply - 1];
   byId("board").alt = before ? `Board after move ${ply}, ${before.move} by player ${before.player}` : "Board at the start";
   byId("ply").value = ply;
+  byId("to-tree").hidden = !isOpen || ply === replay.moves.length;
+  byId("to-tree").href = `/tree?${new URLSearchParams({ run, game, moves: replay.moves.slice(0, ply).map(({ move }) => move).join(",") })}`;
   byId("position").textContent = `Position ${ply} of ${replay.moves.length}${before ? `, after ${before.move} by player ${before.player}` : ", the start"}`;
   byId("now").setAttribute("x1", (100 * ply) / Math.max(1, replay.moves.length));
   byId("now").setAttribute("x2", (100 * ply) / Math.max(1, replay.moves.length));
@@ -57,8 +59,32 @@ function go(number, { keep = false } = {}) {
   if (ply < replay.moves.length) new Image().src = board(ply + 1);
 }
 
+/** Mark the blunders of the moves by the exact solver, the last move first; the button then cancels. */
+function mark() {
+  const wish = new URLSearchParams({ run, moves: replay.moves.map(({ move }) => move).join(",") });
+  const source = new EventSource(`${path("solver", "marks")}?${wish}`), button = byId("mark");
+  let solved = 0;
+  const end = (text) => { source.close(); button.textContent = "Mark blunders"; button.onclick = mark; byId("marked").textContent = text; };
+  button.textContent = "Cancel the marks";
+  button.onclick = () => end(`Cancelled after ${solved} of ${replay.moves.length} moves.`);
+  source.addEventListener("mark", (event) => {
+    const { ply: number, best, score, is_blunder: isBlunder } = JSON.parse(event.data), at = byId("moves").querySelectorAll("button")[number - 1];
+    at.title = [...replay.moves[number - 1].notes, `solver: best ${best}, played ${score}`].join(", ");
+    if (isBlunder) {
+      at.classList.add("blunder");
+      at.textContent = `${number}. ${replay.moves[number - 1].move} ??`;
+    }
+    byId("marked").textContent = `Solving… ${(solved += 1)} of ${replay.moves.length} moves.`;
+  });
+  source.addEventListener("end", (event) => end(`${JSON.parse(event.data).blunders} of ${replay.moves.length} moves change a win, draw or loss for the worse (??).`));
+  source.addEventListener("fault", (event) => end(JSON.parse(event.data).error));
+  source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) end("zerofleet ui does not solve this game."); });
+}
+
 try {
-  replay = await fetchJson(path("runs", run, "games", uid));
+  let games;
+  [replay, { games }] = await Promise.all([fetchJson(path("runs", run, "games", uid)), fetchJson(path("games"))]);
+  isOpen = games.some((one) => one.game === game && one.information === "perfect");
   notice("");
   byId("replay").hidden = false;
   byId("result").textContent = new Set(replay.scores).size === 1 ? "draw" : replay.scores.map((score) => (score > 0 ? "+" : "") + Number(score.toFixed(3))).join("  ");
@@ -68,6 +94,8 @@ try {
   if (replay.scores.length > 2) document.querySelector(".value figcaption").textContent = "Value for the player who moves, by ply";
   byId("moves").append(...replay.moves.map((move) =>
     el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply) }, `${move.ply}. ${move.move}`))));
+  byId("solver-line").hidden = game !== "connect_four";
+  byId("mark").onclick = mark;
   go(at(), { keep: true });
   byId("ply").addEventListener("input", (event) => go(Number(event.target.value)));
   byId("first").addEventListener("click", () => go(0));

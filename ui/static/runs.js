@@ -16,7 +16,7 @@ function card(row) {
     ["Steps", count(row.step)],
   ];
   return el("li", { class: "card" },
-    el("div", { class: "card-head" }, el("h2", {}, el("a", { href: home }, row.name)), el("span", { class: row.is_live ? "tag good" : "tag" }, row.is_live ? "alive" : "stopped")),
+    el("div", { class: "card-head" }, el("h2", {}, el("a", { href: home }, row.name)), el("span", { class: row.is_alive ? "tag good" : "tag" }, row.is_alive ? "alive" : "stopped")),
     el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
     el("div", { class: "trends" },
       el("div", {}, "Loss", sparkline(row.loss_trend, `Loss over the run, last ${row.loss_trend.at(-1)?.toFixed(3) ?? "unknown"}`)),
@@ -36,11 +36,11 @@ byId("compare").addEventListener("submit", (event) => {
 });
 
 try {
-  const { runs, faults } = await fetchJson(path("runs"));
+  const { runs, unreadable } = await fetchJson(path("runs"));
   notice(runs.length ? "" : "There is no run here yet: start one with zerofleet run connect_four.");
   byId("compare").hidden = runs.length < 2;
   byId("runs").replaceChildren(...runs.map(card));
-  byId("faults").replaceChildren(...faults.map(({ name, fault }) => el("p", { class: "notice error" }, `${name}: ${fault}`)));
+  byId("faults").replaceChildren(...unreadable.map(({ name, fault }) => el("p", { class: "notice error" }, `${name}: ${fault}`)));
 } catch (error) {
   notice(error.message, true);
 }

@@ -196,6 +196,16 @@ COMMANDS = {
         _LOOK,
         ("zerofleet status runs/connect_four-laptop", "zerofleet status connect_four-laptop --json"),
     ),
+    "report": Command(
+        "zerofleet.cli.report.command:report",
+        "Write a run as one HTML file that opens without a network",
+        _LOOK,
+        (
+            "zerofleet report connect_four-laptop",
+            "zerofleet report runs/connect_four-laptop --out first.html --games 50",
+            "zerofleet report connect_four-laptop --json",
+        ),
+    ),
     "backup": Command(
         "zerofleet.cli.commands.backup:backup",
         "Back up a run, also while it is running",

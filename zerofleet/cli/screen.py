@@ -12,7 +12,6 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
@@ -20,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Meter", "emit_json", "error", "meter", "note", "out", "share_bar", "table", "timestamp", "value_bar"]
+__all__ = ["Meter", "emit_json", "error", "meter", "note", "out", "share_bar", "table", "value_bar"]
 
 PLAIN_LINE_INTERVAL_S = 5.0  # between progress lines when standard error is not a terminal
 PIPE_COLUMNS = 1000  # wide enough that no table is truncated
@@ -52,11 +51,6 @@ def error(text: str) -> None:
     line = Text("error: ", style="bold red")
     line.append(text, style="default")
     notes().print(line, soft_wrap=True)
-
-
-def timestamp(at_ms: int) -> str:
-    """Return a time in milliseconds since 1970 UTC as ISO 8601 with its zone, in seconds; empty for 0, which is unknown."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds") if at_ms else ""
 
 
 def emit_json(value: Mapping[str, Any] | Sequence[Any]) -> None:

@@ -10,6 +10,7 @@ from zerofleet.contracts.promotions import CandidateStatus, MatchReport
 
 __all__ = [
     "SCHEMA",
+    "TRIAL_MATCH",
     "Event",
     "GameEnded",
     "JournalBegun",
@@ -22,6 +23,9 @@ __all__ = [
 ]
 
 SCHEMA = 1
+
+TRIAL_MATCH = "watch/"
+"""Prefix of the ids of matches that measure a version after its promotion."""
 
 
 class _Line(BaseModel):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from games.core import Game
-from games.positions import changed_parameters, model_parameters
 from zerofleet.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from games.core import Game
 
 __all__ = [
     "CHAMPION_ALIAS",
@@ -62,6 +63,8 @@ def model_name(game: Game) -> str:
     Names are unique per set of parameters: a name that is too long or has characters outside `a-z0-9_` is truncated and
     ends in a hash of the full name.
     """
+    from games.positions import changed_parameters, model_parameters  # noqa: PLC0415 - with numba: streams do without
+
     name = game.spec().name
     named = model_parameters(game)
     changed = {key: value for key, value in changed_parameters(game).items() if key in named}

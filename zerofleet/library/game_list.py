@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 import games
 from games.core import Information
+from zerofleet.library.values import Value
 
 __all__ = ["GameFacts", "GameFactsList", "available_games"]
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
-
-
-class GameFacts(_Value):
+class GameFacts(Value):
     """Game with its default parameters."""
 
     game: str
@@ -30,7 +25,7 @@ class GameFacts(_Value):
     parameters: dict[str, str]
 
 
-class GameFactsList(_Value):
+class GameFactsList(Value):
     """Available games."""
 
     games: tuple[GameFacts, ...]

@@ -1,26 +1,40 @@
-"""Models of a run as pages show them: lineage, verdict and match of each version. Read from files, with no service needed."""
+"""Models of a run as commands and pages show them: lineage, status, match and rating of each version.
+
+Verdicts and ratings come from the gatekeeper's journal, by the code that the gatekeeper itself uses: they are the same while
+the run goes on and after it has ended, with no service needed. A remote gatekeeper, whose files are away, reports a part of
+the same values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-
-from pydantic import BaseModel, ConfigDict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from zerofleet.contracts.manifests import Champion, Manifest
-from zerofleet.contracts.promotions import Candidate, Rung
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
 from zerofleet.errors import CorruptModel
+from zerofleet.library.times import time_of
+from zerofleet.library.values import Value
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.run_paths import RunPaths
 
-__all__ = ["GateMatch", "ModelDetail", "ModelEntry", "ModelList", "StoredFile", "list_models", "model_detail"]
+__all__ = [
+    "GateMatch",
+    "KnownModel",
+    "ModelDetail",
+    "ModelEntry",
+    "ModelList",
+    "StoredFile",
+    "known_models",
+    "list_models",
+    "model_detail",
+]
+
+_MEASURED = (CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER)
+"""Statuses of champions, present and former, that were promoted before they were measured."""
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
-
-
-class GateMatch(_Value):
+class GateMatch(Value):
     """Match of a candidate against the champion of its time, from the candidate's point of view."""
 
     champion_version: int
@@ -39,18 +53,16 @@ class GateMatch(_Value):
     """Value of the sequential test; 0 when another rule decides."""
 
 
-class ModelEntry(_Value):
-    """Version of a list."""
+class KnownModel(Value):
+    """Version as a gatekeeper reports it."""
 
     version: int
     status: str
-    """champion, former champion, the gatekeeper's status, corrupt, or empty for a version that was never submitted."""
-    parent_version: int | None
-    train_steps: int
-    games_seen: int
-    created_at: datetime | None
-    """Time of the export; None for a corrupt version."""
-    size_bytes: int
+    """champion, former champion, the gatekeeper's status, corrupt, or empty for a version that was never submitted; in mode
+    watch a champion's measurement follows, such as `champion, trial`."""
+    is_champion: bool
+    was_champion: bool
+    """Whether it is or was champion."""
     elo: float | None
     """Rating with `random` at 0; None without one, or while it is not anchored by games against the rungs."""
     elo_low: float | None
@@ -58,20 +70,34 @@ class ModelEntry(_Value):
     elo_high: float | None
     """Upper end of the 95 % interval."""
     rated_games: int
-    """Number of games that count for the rating."""
+    """Games that count for the rating; some, but no rating: it is not anchored, as none was against a rung."""
     match: GateMatch | None
     reason: str
     """Reason of the verdict or of the last promotion, or the fault."""
+    note: str
+    """Score of the match against the champion of its time; without a match the reason."""
 
 
-class ModelList(_Value):
-    """Versions of a run, newest first."""
+class ModelEntry(KnownModel):
+    """Stored version of a run; a corrupt one has no manifest, and zeros in its place."""
+
+    parent_version: int | None = None
+    """Version from which it was trained."""
+    train_steps: int = 0
+    games_seen: int = 0
+    created_at: datetime | None = None
+    """Time of the export; None for a corrupt version."""
+    size_bytes: int = 0
+
+
+class ModelList(Value):
+    """Stored versions of a run, ascending."""
 
     model: str
-    models: tuple[ModelEntry, ...]
+    versions: tuple[ModelEntry, ...]
 
 
-class StoredFile(_Value):
+class StoredFile(Value):
     """File of a version."""
 
     name: str
@@ -92,16 +118,18 @@ class ModelDetail(ModelEntry):
 
 
 def list_models(paths: RunPaths, model: str, candidates: Mapping[int, Candidate], ladder: Sequence[Rung]) -> ModelList:
-    """Return a row for each stored version, newest first, with the gate's candidates and ratings. Raises `OSError`."""
+    """Return a row for each stored version, with the gate's candidates and ratings. Raises `OSError`."""
     store = open_run_store(paths)
-    history, rungs = store.history(model, whole=True), {rung.name: rung for rung in ladder}
+    history, rungs = store.history(model), _by_name(ladder)
     rows = []
-    for version in reversed(store.versions(model)):
+    for version in store.versions(model):
+        known = _known(version, candidates.get(version), rungs, history)
         try:
-            rows.append(_entry(store.manifest(model, version), candidates.get(version), rungs, history))
+            rows.append(_entry(known, store.manifest(model, version)))
         except CorruptModel as error:
-            rows.append(_corrupt(version, str(error)))
-    return ModelList(model=model, models=tuple(rows))
+            corrupt = dict(known) | {"status": "corrupt", "reason": str(error), "note": str(error)}
+            rows.append(ModelEntry(**corrupt))
+    return ModelList(model=model, versions=tuple(rows))
 
 
 def model_detail(
@@ -109,65 +137,66 @@ def model_detail(
 ) -> ModelDetail:
     """Return a version with its manifest. Raises `ModelNotFound`, `CorruptModel`."""
     store = open_run_store(paths)
-    manifest, history = store.manifest(model, version), store.history(model, whole=True)
-    entry = _entry(manifest, candidates.get(version), {rung.name: rung for rung in ladder}, history)
+    manifest, history = store.manifest(model, version), store.history(model)
+    known = _known(version, candidates.get(version), _by_name(ladder), history)
+    promoted = (time_of(one.promoted_at_ms) for one in history if one.version == version)
     return ModelDetail(
-        **dict(entry),
+        **dict(_entry(known, manifest)),
         parameters=dict(manifest.parameters),
         network={name: _text(value) for name, value in manifest.network.items()},
         files=tuple(StoredFile(name=name, size_bytes=one.size, sha256=one.sha256) for name, one in manifest.files.items()),
-        promoted_at=tuple(_time(one.promoted_at_ms) for one in history if one.version == version),
+        promoted_at=tuple(time for time in promoted if time is not None),
     )
 
 
-def _entry(
-    manifest: Manifest, candidate: Candidate | None, rungs: Mapping[str, Rung], history: Sequence[Champion]
-) -> ModelEntry:
-    version = manifest.version
+def known_models(candidates: Iterable[Candidate], champion: Champion | None, ladder: Iterable[Rung]) -> list[KnownModel]:
+    """Return the versions that a gatekeeper reports, ascending; former champions have their status as candidates."""
+    by_version, rungs = {one.version: one for one in candidates}, _by_name(ladder)
+    history = [champion] if champion is not None else []
+    versions = sorted({*by_version, *(one.version for one in history)})
+    return [_known(version, by_version.get(version), rungs, history) for version in versions]
+
+
+def _known(version: int, candidate: Candidate | None, rungs: Mapping[str, Rung], history: Sequence[Champion]) -> KnownModel:
     past = next((one for one in reversed(history) if one.version == version), None)
     status = "" if candidate is None else candidate.status.value
     if past is not None:
         status = "champion" if past is history[-1] else "former champion"
+        if candidate is not None and candidate.status in _MEASURED:
+            status = f"{status}, {candidate.status.value}"
     rung = rungs.get(f"model:{version}")
     elo, low, high = (rung.elo, rung.elo_low, rung.elo_high) if rung is not None and rung.anchored else (None, None, None)
     report = None if candidate is None else candidate.match
-    return ModelEntry(
+    match = None if report is None else GateMatch(**{name: getattr(report, name) for name in GateMatch.model_fields})
+    reason = (candidate.reason if candidate is not None else "") or (past.reason if past is not None else "")
+    return KnownModel(
         version=version,
         status=status,
-        parent_version=manifest.parent_version or None,
-        train_steps=manifest.train_steps,
-        games_seen=manifest.games_seen,
-        created_at=_time(manifest.created_at_ms),
-        size_bytes=sum(one.size for one in manifest.files.values()),
+        is_champion=past is not None and past is history[-1],
+        was_champion=past is not None,
         elo=elo,
         elo_low=low,
         elo_high=high,
         rated_games=0 if rung is None else rung.games,
-        match=None if report is None else GateMatch(**{name: getattr(report, name) for name in GateMatch.model_fields}),
-        reason=(candidate.reason if candidate is not None else "") or (past.reason if past is not None else ""),
+        match=match,
+        reason=reason,
+        note=reason if match is None else f"+{match.wins} ={match.draws} -{match.losses} against {match.champion_version}",
     )
 
 
-def _corrupt(version: int, fault: str) -> ModelEntry:
+def _entry(known: KnownModel, manifest: Manifest) -> ModelEntry:
     return ModelEntry(
-        version=version,
-        status="corrupt",
-        parent_version=None,
-        train_steps=0,
-        games_seen=0,
-        created_at=None,
-        size_bytes=0,
-        elo=None,
-        elo_low=None,
-        elo_high=None,
-        rated_games=0,
-        match=None,
-        reason=fault,
+        **dict(known),
+        parent_version=manifest.parent_version or None,
+        train_steps=manifest.train_steps,
+        games_seen=manifest.games_seen,
+        created_at=time_of(manifest.created_at_ms),
+        size_bytes=sum(one.size for one in manifest.files.values()),
     )
 
 
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+def _by_name(ladder: Iterable[Rung]) -> dict[str, Rung]:
+    return {rung.name: rung for rung in ladder}
 
 
 def _text(value: object) -> str:

@@ -12,13 +12,19 @@ import numpy as np
 from games.core import Game
 from games.positions import replay
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.search import RootAnalysis, SearchSettings, search_position
+from zerofleet.search import RootAnalysis, SearchSettings
+from zerofleet.search.watched import WatchedSearch
 from zerofleet.strength.matches import Agent
 from zerofleet.strength.matches.play import seen_by_mover
 
 __all__ = ["AgentOpponent", "InThread", "ModelOpponent"]
 
 InThread = Callable[..., Awaitable[Any]]
+Began = Callable[[WatchedSearch], None]
+
+
+def _unwatched(search: WatchedSearch) -> None:
+    """Watch nothing."""
 
 
 class ModelOpponent:
@@ -27,25 +33,35 @@ class ModelOpponent:
     def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
         self.name = f"{name} {version}" if name == "champion" else f"model {version}"
         self.title = f"{self.name}, {simulations} simulations"
+        self._simulations = simulations
         self._game = game
         self._evaluator = evaluator
         self._version = version
         self._settings = SearchSettings.for_analysis(game.spec(), simulations)
         self._draws = simulations == 0 and game.spec().information == "simultaneous"
 
-    async def choose(self, moves: Sequence[int], *, seed: int) -> int:
-        """Return the best move of the search. Cancellation: nothing is kept."""
-        analysis = await self.analyse(moves, seed=seed)
+    def source(self, visits: int) -> str:
+        """Return the source of an analysis: `title`, or `champion 7, 40 of 100 simulations` for a search that ended early."""
+        if visits >= self._simulations:
+            return self.title
+        return f"{self.name}, {visits} of {self._simulations} simulations"
+
+    async def choose(self, moves: Sequence[int], *, seed: int, began: Began = _unwatched) -> int:
+        """Return the best move of the search, which `began` receives before it runs. Cancellation: nothing is kept."""
+        analysis = await self.analyse(moves, seed=seed, began=began)
         if self._draws:
             luck = np.random.default_rng([seed, len(moves)])
             return int(luck.choice(analysis.actions, p=analysis.priors / analysis.priors.sum(dtype=np.float64)))
         return analysis.best_action
 
-    async def analyse(self, moves: Sequence[int], *, seed: int) -> RootAnalysis:
-        """Return the searched position after `moves`; see `search_position`. Cancellation: nothing is kept."""
-        return await search_position(
-            self._game, self._evaluator, moves, settings=self._settings, version=self._version, seed=seed
-        )
+    async def analyse(self, moves: Sequence[int], *, seed: int, began: Began = _unwatched) -> RootAnalysis:
+        """Return the searched position after `moves`; see `WatchedSearch`, which `began` receives before it runs.
+
+        Cancellation: nothing is kept.
+        """
+        search = WatchedSearch(self._game, self._evaluator, moves, settings=self._settings, version=self._version, seed=seed)
+        began(search)
+        return await search.run()
 
 
 @dataclass

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 from rich.text import Text
 
 from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.promotions import Candidate, Rung
+from zerofleet.library.values import Value
 from zerofleet.supervisor.figures import figures
 from zerofleet.supervisor.panels import LOOK, WRONG, Figure
 from zerofleet.supervisor.readings import Readings
@@ -34,11 +34,7 @@ TREND_POINTS = 60
 _TONES = {LOOK: "attention", WRONG: "error"}
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
-
-
-class FigureRow(_Value):
+class FigureRow(Value):
     """Figure with its unit or remark."""
 
     label: str
@@ -48,14 +44,14 @@ class FigureRow(_Value):
     """Meaning of the note's colour: empty, `attention` or `error`."""
 
 
-class Panel(_Value):
+class Panel(Value):
     """Figures of one subject."""
 
     title: str
     figures: tuple[FigureRow, ...]
 
 
-class CandidateRow(_Value):
+class CandidateRow(Value):
     """Version that was submitted, with its match."""
 
     version: int
@@ -69,7 +65,7 @@ class CandidateRow(_Value):
     reason: str
 
 
-class LiveMatch(_Value):
+class LiveMatch(Value):
     """Gate match in progress, from the candidate's point of view."""
 
     version: int
@@ -81,7 +77,7 @@ class LiveMatch(_Value):
     llr_high: float
 
 
-class LadderRow(_Value):
+class LadderRow(Value):
     """Player of the ladder."""
 
     name: str
@@ -93,7 +89,7 @@ class LadderRow(_Value):
     is_champion: bool
 
 
-class ServiceRow(_Value):
+class ServiceRow(Value):
     """Service process."""
 
     name: str
@@ -104,14 +100,14 @@ class ServiceRow(_Value):
     memory_bytes: int
 
 
-class Event(_Value):
+class Event(Value):
     """Event of the run."""
 
     at: datetime
     text: str
 
 
-class Overview(_Value):
+class Overview(Value):
     """State of a run at one time."""
 
     is_live: bool

@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
+from games.errors import GameError
 from zerofleet.errors import ZerofleetError
 from zerofleet.library.metrics import read_metrics
+from zerofleet.library.values import Value
 from zerofleet.storage.runs import RunPaths
-from zerofleet.supervisor.overview import overview
+from zerofleet.supervisor.overview import Overview, overview
 
 __all__ = [
     "ANCHORED_MARGIN_ELO",
@@ -23,6 +24,7 @@ __all__ = [
     "RunRow",
     "anchored_rows",
     "list_runs",
+    "run_name",
     "run_row",
     "runs_in",
 ]
@@ -32,11 +34,7 @@ ANCHORED_MARGIN_ELO = 1000.0
 """Half width of a 95 % interval from which a rating has no anchor: too few games against the rungs."""
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
-
-
-class RunRow(_Value):
+class RunRow(Value):
     """Row of the list of runs."""
 
     name: str
@@ -46,9 +44,11 @@ class RunRow(_Value):
     """Parameters that differ from the game's defaults."""
     preset: str
     created_at: datetime
-    is_live: bool
-    """Whether a service of the run is alive."""
-    updated_at: datetime | None
+    is_alive: bool
+    """Whether a service of the run is alive on this machine."""
+    services: tuple[str, ...]
+    """Services that are alive."""
+    last_seen_at: datetime | None
     """Time of the newest row of its metrics."""
     champion: int | None
     rated_version: int | None
@@ -67,24 +67,28 @@ class RunRow(_Value):
     """Rating over the run, oldest first, anchored ratings alone."""
 
 
-class RunFault(_Value):
+class RunFault(Value):
     """Directory that cannot be read as a run."""
 
     name: str
     fault: str
 
 
-class RunList(_Value):
+class RunList(Value):
     """Runs of a folder, newest first, and directories that cannot be read."""
 
     runs: tuple[RunRow, ...]
-    faults: tuple[RunFault, ...]
+    unreadable: tuple[RunFault, ...]
 
 
 def runs_in(folder: Path) -> dict[str, RunPaths]:
-    """Return the run directories of a folder by name, sorted: those with a run.json. Invalid UTF-8 in a name is escaped."""
-    found = sorted(folder.glob("*/run.json"))
-    return {os.fsencode(path.parent.name).decode(errors="backslashreplace"): RunPaths(path.parent) for path in found}
+    """Return the run directories of a folder by name, sorted: those with a run.json."""
+    return {run_name(path.parent): RunPaths(path.parent) for path in sorted(folder.glob("*/run.json"))}
+
+
+def run_name(root: Path) -> str:
+    """Return the name of a run directory; invalid UTF-8 in it is escaped."""
+    return os.fsencode(root.resolve().name).decode(errors="backslashreplace")
 
 
 def list_runs(found: Mapping[str, RunPaths]) -> RunList:
@@ -92,16 +96,15 @@ def list_runs(found: Mapping[str, RunPaths]) -> RunList:
     rows, faults = [], []
     for name, paths in found.items():
         try:
-            rows.append(run_row(name, paths))
-        except (ZerofleetError, OSError, ValueError) as error:
+            rows.append(run_row(name, overview(paths.root)))
+        except (ZerofleetError, GameError, OSError, ValueError) as error:  # a game that is not installed, a store that is away
             faults.append(RunFault(name=name, fault=str(error)))
-    return RunList(runs=tuple(sorted(rows, key=lambda row: row.created_at, reverse=True)), faults=tuple(faults))
+    return RunList(runs=tuple(sorted(rows, key=lambda row: row.created_at, reverse=True)), unreadable=tuple(faults))
 
 
-def run_row(name: str, paths: RunPaths) -> RunRow:
-    """Return the row of a run. Raises `RunDirectoryError`, `GameError`, `CorruptModel`, `OSError`, `ValueError`."""
-    found, metrics = overview(paths.root), read_metrics(paths.metrics)
-    header, rung = found.header, found.rung
+def run_row(name: str, found: Overview) -> RunRow:
+    """Return the row of a run. Raises `OSError`."""
+    metrics, header, rung = read_metrics(found.paths.metrics), found.header, found.rung
     newest_s = max([*metrics["trainer.time_s"][-1:], *metrics["run.time_s"][-1:]], default=math.nan)
     return RunRow(
         name=name,
@@ -109,15 +112,16 @@ def run_row(name: str, paths: RunPaths) -> RunRow:
         parameters=header.parameters,
         preset=header.preset,
         created_at=header.created_at,
-        is_live=found.is_alive,
-        updated_at=None if math.isnan(newest_s) else datetime.fromtimestamp(newest_s, UTC),
+        is_alive=found.is_alive,
+        services=tuple(service.name for service in found.services),
+        last_seen_at=None if math.isnan(newest_s) else datetime.fromtimestamp(newest_s, UTC),
         champion=None if found.champion is None else found.champion.version,
         rated_version=None if rung is None else int(rung.name.removeprefix("model:")),
         elo=None if rung is None else rung.elo,
         elo_low=None if rung is None else rung.elo_low,
         elo_high=None if rung is None else rung.elo_high,
         games_stored=max(_last(metrics["trainer.games_ever"]), _last(metrics["run.games_stored"])),
-        step=_last(metrics["trainer.step"]),
+        step=max(_last(metrics["trainer.step"]), _last(metrics.get("run.step", np.empty(0)))),
         loss_trend=_trend(metrics["trainer.loss_total"]),
         elo_trend=_trend(np.where(anchored_rows(metrics), metrics["run.champion_elo"], np.nan)),
     )

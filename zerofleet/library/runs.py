@@ -18,7 +18,7 @@ from zerofleet.contracts.records import GameRecord, decode_record
 from zerofleet.library import background
 from zerofleet.library.metrics import Metrics, read_metrics
 from zerofleet.library.servers import KeptServer
-from zerofleet.library.worker_time import time_of
+from zerofleet.library.times import time_of
 from zerofleet.rpc.evaluation_client import EvaluationClient, Opinion
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.search.settings import default_simulations

@@ -10,12 +10,14 @@ from games import core
 from games.core import Game, State
 from games.errors import IllegalMove
 from games.kit import svg
+from games.kit.cells import Cell
 from games.notation import legal_names
 from games.positions import drawing, final_scores, move_names, replay
 
 __all__ = ["SeatedGame", "seen_picture"]
 
 
+MOST_LINES = 20
 _CHARACTER, _ROW = 8.5, 18.0  # pixels
 
 
@@ -47,11 +49,13 @@ class SeatedGame:
         self.seed = seed
         self.moves: list[int] = []
         self.resigned = False
+        self.lines: list[tuple[int, ...]] = []
+        """Other lines, kept by `undo` and `enter_line`; none with hidden information, whose moves the seat may not know."""
 
     def copy(self) -> SeatedGame:
         """Return an independent copy, for readers in another thread."""
         copied = SeatedGame(self.game, seat=self.seat, seed=self.seed)
-        copied.moves, copied.resigned = list(self.moves), self.resigned
+        copied.moves, copied.resigned, copied.lines = list(self.moves), self.resigned, list(self.lines)
         return copied
 
     def state(self, plies: int | None = None) -> State:
@@ -77,6 +81,16 @@ class SeatedGame:
         """Return the legal actions of the seat by notation; empty when it is not its turn."""
         return legal_names(self.game, self.state()) if self.is_turn else {}
 
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the cells to click; empty when it is not the seat's turn: cells may show the hand of the player to move."""
+        own = getattr(self.game, "cells", None)
+        return () if own is None or not self.is_turn else tuple(own(self.state()))
+
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """Return the cells to click for each legal move of the seat, by notation; see `games.kit.cells`."""
+        own, state = getattr(self.game, "action_path", None), self.state()
+        return {name: () if own is None else tuple(own(state, action)) for name, action in self.legal().items()}
+
     def play(self, text: str) -> None:
         """Play a move of the seat. Raises `IllegalMove` for an illegal one, or when it is not the seat's turn."""
         if not self.is_turn:
@@ -88,8 +102,29 @@ class SeatedGame:
         mine = [ply for ply in range(len(self.moves)) if core.to_move(self.game, self.state(ply)) == self.seat]
         if not mine:
             raise IllegalMove("there is no move of yours to take back")
+        self._keep_line()
         del self.moves[mine[-1] :]
         self.resigned = False
+
+    def enter_line(self, number: int) -> None:
+        """Go to the end of another line, from 0; the present one is kept. Raises `IllegalMove` if there is none."""
+        others = self.other_lines()
+        if not 0 <= number < len(others):
+            raise IllegalMove(f"there is no line {number + 1}; {len(others)} are kept")
+        self._keep_line()
+        self.moves = list(others[number])
+        self.resigned = False
+
+    def other_lines(self) -> list[tuple[int, ...]]:
+        """Return the kept lines other than the present one, newest first."""
+        return [line for line in reversed(self.lines) if line != tuple(self.moves)]
+
+    def _keep_line(self) -> None:
+        """Keep the present moves, unless they are the beginning of a kept line; a line that they continue is dropped."""
+        now = tuple(self.moves)
+        if self.game.spec().information != "perfect" or any(line[: len(now)] == now for line in self.lines):
+            return
+        self.lines = [*(line for line in self.lines if now[: len(line)] != line), now][-MOST_LINES:]
 
     def seen_moves(self) -> list[str]:
         """Return the moves that the seat knows, in notation: those of the current secret round are left out unless its own."""

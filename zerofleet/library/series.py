@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from zerofleet.contracts.manifests import Champion
 from zerofleet.library.curves import growth
 from zerofleet.library.run_list import anchored_rows
+from zerofleet.library.values import Value
 
 __all__ = ["MOST_POINTS", "Axes", "Promotion", "RunSeries", "Series", "as_csv", "run_series"]
 
@@ -26,11 +26,7 @@ WINDOW_ROWS = 6  # a minute of the supervisor's rows
 Group = Literal["trainer", "run"]
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
-
-
-class Axes(_Value):
+class Axes(Value):
     """Positions of the rows of a group on each axis."""
 
     step: tuple[float | None, ...]
@@ -41,7 +37,7 @@ class Axes(_Value):
     """Hours of wall time since the first row of the run."""
 
 
-class Series(_Value):
+class Series(Value):
     """Figure over the rows of a group."""
 
     name: str
@@ -54,7 +50,7 @@ class Series(_Value):
     values: tuple[float | None, ...]
 
 
-class Promotion(_Value):
+class Promotion(Value):
     """Champion from a point of the run on."""
 
     version: int
@@ -64,7 +60,7 @@ class Promotion(_Value):
     reason: str
 
 
-class RunSeries(_Value):
+class RunSeries(Value):
     """All series of a run."""
 
     axes: dict[Group, Axes]

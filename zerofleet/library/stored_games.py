@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict
-
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import ValidatedGame, decode_record, validate
 from zerofleet.errors import InvalidRequest, RecordRejected
-from zerofleet.library.worker_time import time_of
+from zerofleet.library.times import time_text
+from zerofleet.library.values import Value
 from zerofleet.storage.game_log import GameLog, LoggedGame
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "seat_names",
     "summarise",
     "view_moves",
-    "when",
 ]
 
 UID_DIGITS = 32
@@ -36,11 +34,7 @@ FEWEST_DIGITS = 4
 HEX_DIGITS = frozenset("0123456789abcdef")
 
 
-class _Value(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
-
-
-class _StoredGame(_Value):
+class _StoredGame(Value):
     """Facts of a stored game, the same in a list and in its replay."""
 
     index: int
@@ -64,7 +58,7 @@ class GameRow(_StoredGame):
     moves: tuple[str, ...]
 
 
-class SearchedAction(_Value):
+class SearchedAction(Value):
     """Search result of one legal move."""
 
     move: str
@@ -75,7 +69,7 @@ class SearchedAction(_Value):
     """Policy target."""
 
 
-class MoveView(_Value):
+class MoveView(Value):
     """Move of a game; without a search, `actions` is empty and `value` None."""
 
     ply: int
@@ -91,7 +85,7 @@ class MoveView(_Value):
     actions: tuple[SearchedAction, ...]
 
 
-class GameList(_Value):
+class GameList(Value):
     """Newest stored games, newest first."""
 
     total: int
@@ -165,7 +159,7 @@ def summarise(index: int, stored: ValidatedGame) -> GameRow:
         searched=len(record.searched),
         moves=tuple(names),
         worker=record.worker_id,
-        finished_at=when(record.finished_at_ms),
+        finished_at=time_text(record.finished_at_ms),
     )
 
 
@@ -198,12 +192,6 @@ def seat_names(stored: ValidatedGame) -> list[str]:
     versions = stored.record.seat_versions[:]
     names = stored.record.seat_agents[:] or [""] * len(versions)
     return [f"model {version}" if version else name or "no model" for version, name in zip(versions, names, strict=True)]
-
-
-def when(milliseconds: int) -> str | None:
-    """Return a worker's timestamp in ISO 8601 with zone; None if it is no time."""
-    time = time_of(milliseconds)
-    return None if time is None else time.isoformat(timespec="seconds")
 
 
 def _newest(log: GameLog, limit: int, before: int | None) -> Iterator[LoggedGame]:

@@ -37,6 +37,7 @@ from zerofleet.search.modes import mode_for
 from zerofleet.search.root import RootAnalysis, analyse_root
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import ROOT
+from zerofleet.search.tree_view import TreeNode, view_node
 
 __all__ = ["LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
 
@@ -298,6 +299,11 @@ class SearchBlock:
         if self._arena.nodes[slot, ROOT]["visits"] == 0 or record["status"] in (FINISHED, IDLE):
             raise ValueError(f"slot {slot} holds no searched position")
         return analyse_root(self._arena, slot, self._compiled, alternates=self._worlds is None)
+
+    def node(self, slot: int, path: Sequence[int]) -> TreeNode:
+        """Return the node that the actions of `path` lead to from a slot's root. Raises `ValueError` if it is not expanded."""
+        self._record(slot)
+        return view_node(self._arena, slot, self._compiled, path)
 
 
 def _note_prediction(likelihood: np.ndarray, extra_heads: Sequence[np.ndarray]) -> None:

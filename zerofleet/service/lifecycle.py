@@ -10,6 +10,9 @@
         service.ready(address)
         await server.wait_for_end()                    # or: await service.until_stopping(work())
 
+    if __name__ == "__main__":
+        end_process(main())                            # see `zerofleet.service.process_end`
+
 On SIGTERM or SIGINT readiness turns false at once, `service.stopping` is set, the drains run one after another, then
 `serve` has the rest of the grace time to return. A second signal, or the end of the grace time, cancels.
 
@@ -21,7 +24,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import gc
 import json
 import os
 import signal
@@ -125,7 +127,6 @@ def run_service(main: Callable[[Service], Awaitable[None]], settings: ServiceSet
         return EXIT_FAILED
     code = asyncio.run(serve_until_drained(main, settings))
     tracing.close()
-    gc.freeze()  # leave live objects to the kernel: garbage collection of a process with torch takes over a second
     return code
 
 

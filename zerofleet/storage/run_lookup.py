@@ -9,7 +9,7 @@ from games.positions import changed_parameters
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 
-__all__ = ["RUNS", "default_directory", "find_run"]
+__all__ = ["RUNS", "default_directory", "find_run", "named_run"]
 
 RUNS = Path("runs")
 
@@ -37,6 +37,21 @@ def find_run(game: Game, run_dir: Path | None, *, runs: Path = RUNS) -> RunPaths
             "or select one with --run-dir"
         )
     return RunPaths(max(found)[1])
+
+
+def named_run(name: str | None, *, runs: Path = RUNS) -> Path:
+    """Return the run directory of a path or of a name below `runs/`; None is the newest run there.
+
+    Raises `RunDirectoryError` if there is no run to choose.
+    """
+    if name is not None:
+        return Path(name) if Path(name).exists() or not (runs / name).exists() else runs / name
+    headers = sorted(runs.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
+    if not headers:
+        raise RunDirectoryError(
+            f"there is no run in {runs.absolute()}; start one with `zerofleet run GAME`, or name a directory"
+        )
+    return headers[-1].parent
 
 
 def _readable(runs: Path) -> list[tuple[Path, RunHeader]]:

@@ -6,7 +6,7 @@ verdicts and ratings are the same during a run and after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,14 +15,14 @@ from typing import Literal
 from games.core import Game
 from zerofleet.contracts import gate_events as events
 from zerofleet.contracts.gate_events import Event
-from zerofleet.contracts.promotions import Candidate, CandidateStatus
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
 from zerofleet.errors import RecordRejected
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.strength.ladders.evidence import evidence
-from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard
+from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard, Standing
 from zerofleet.strength.ratings import Placement, Tally
 
-__all__ = ["GateRecord", "Purpose", "ended", "opened", "read_record"]
+__all__ = ["GateRecord", "Purpose", "ended", "match_report", "opened", "read_record"]
 
 Purpose = Literal["gate", "ladder"]
 
@@ -141,6 +141,22 @@ class GateRecord:
         )
 
 
+def match_report(champion_version: int, standing: Standing, log_likelihood_ratio: float) -> MatchReport:
+    """Return the report of a gate match, from the candidate's point of view; `champion_version` is its opponent."""
+    total, (low, high) = standing.total, standing.interval
+    return MatchReport(
+        champion_version=champion_version,
+        wins=total.wins,
+        draws=total.draws,
+        losses=total.losses,
+        pentanomial=standing.pentanomial,
+        share=standing.share,
+        share_low=low,
+        share_high=high,
+        log_likelihood_ratio=log_likelihood_ratio,
+    )
+
+
 def opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
     """Return the event of a match that begins."""
     first, second = terms.players
@@ -162,13 +178,20 @@ def ended(result: GameResult) -> events.GameEnded:
     return events.GameEnded(**known)
 
 
-def read_record(state_dir: Path, model: str, game: Game) -> GateRecord:
+def read_record(
+    state_dir: Path, model: str, game: Game, *, at_close: Callable[[GateRecord, Scoreboard], None] | None = None
+) -> GateRecord:
     """Return the record in a gatekeeper's directory, also while the gatekeeper runs; empty without a journal.
 
+    `at_close` receives the record and the board of each gate match when the match is closed; the record forgets it then.
     Raises `RunDirectoryError` for a damaged journal, or one of another model.
     """
     record = GateRecord(model, game, validates=False)
     for event in EventJournal(state_dir / JOURNAL_FILE, model=model).read():
+        if at_close is not None and isinstance(event, events.MatchClosed) and event.match_id in record.boards:
+            purpose, board = record.boards[event.match_id]
+            if purpose == "gate":
+                at_close(record, board)
         with suppress(RecordRejected):  # of a match that is not open; the gatekeeper itself refuses it at its start
             record.fold(event)
     return record

@@ -43,6 +43,7 @@ from games.compiled import compiled
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.errors import IllegalMove, InvalidParameters
 from games.kit.bits import count_bits, lowest_bit, set_bit
+from games.kit.cells import Cell, ends_of
 from games.kit.randomness import mix64
 from games.parameters import require_choice
 from games.reading import Reading
@@ -150,6 +151,14 @@ class ChineseCheckersRhombus(NamedTuple):
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG."""
         return drawing.svg_of(self.marks(state), self.caption(state))
+
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the cells of the picture, for clicks."""
+        return drawing.cells()
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the cells to click for an action."""
+        return ends_of(self.action_name(state, action))
 
 
 @functools.lru_cache(maxsize=16)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from games.compiled import compiled
+from games.core import Symmetry
 from games.kit.bits import lowest_bit, set_bit
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "encode_fields",
     "holds",
     "list_targets",
+    "mirror",
     "most_moves",
     "reached",
     "sum_of_rows",
@@ -135,6 +137,15 @@ def most_moves(players: int, open_corners: bool) -> int:
         gains = [size - 2 * n - 1 for size, n in zip(sizes, pieces, strict=True)]
         pieces[gains.index(max(gains))] += 1
     return 6 * CORNER_FIELDS + sum(n * (size - n) for size, n in zip(sizes, pieces, strict=True))
+
+
+def mirror() -> Symmetry:
+    """Return the left-right reflection for actions 121 * from + to and the pass; with three players and more it would reverse
+    the order of play."""
+    cells = np.arange(SIDE * SIDE, dtype=np.int32)
+    cells[CELLS] = CELLS[MIRROR]
+    actions = np.append(MIRROR[:, np.newaxis] * np.int16(FIELDS) + MIRROR, np.int16(FIELDS * FIELDS))
+    return Symmetry("mirror", cells, actions)
 
 
 @compiled

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from games.chinese_checkers.star121.board import FIELDS, PLACES, ROWS, SIDE
 from games.kit import svg
+from games.kit.cells import Cell
 
-__all__ = ["FIELD_NAMES", "FIELD_NUMBERS", "picture", "text", "why_not"]
+__all__ = ["FIELD_NAMES", "FIELD_NUMBERS", "cells", "picture", "text", "why_not"]
 
 _LETTERS = "qponmlkjihgfedcba"
 _WIDEST_ROW = 13
@@ -23,6 +24,7 @@ _HEXAGON = ((4, 0), (4, -4), (0, -4), (-4, 0), (-4, 4), (0, 4))
 """Row and slanted column of the corners of the central hexagon, clockwise; corner k of the star lies between k and k + 1."""
 
 _STEP, _MARGIN = 34.0, 40.0
+_CLICKED = 0.45 * _STEP  # radius of a field for clicks
 _ROW_STEP = _STEP * math.sqrt(3) / 2
 _TINT = 0.4  # share of a player's colour in the shade of their home
 
@@ -65,6 +67,11 @@ def picture(owners: Sequence[int], corners: Sequence[int], caption: str) -> str:
         canvas.text(left - 0.8 * _STEP, _MARGIN + y * _ROW_STEP, letter, size=11.0)
     canvas.text(width / 2, height - _MARGIN / 2, caption)
     return canvas.render(f"Chinese Checkers, {caption}")
+
+
+def cells() -> tuple[Cell, ...]:
+    """Return the fields of the picture, for clicks."""
+    return tuple(Cell(name, *_middle(place), _CLICKED) for name, place in zip(FIELD_NAMES, PLACES, strict=True))
 
 
 def _middle(place: tuple[int, int]) -> tuple[float, float]:

@@ -37,9 +37,10 @@ from games.chinese_checkers.star121 import board as star
 from games.chinese_checkers.star121 import drawing
 from games.chinese_checkers.star121.board import CELLS, FIELDS, GOAL, HOME, ROWS, SIDE, TURNED, WITHOUT_CORNERS
 from games.compiled import compiled
-from games.core import GameSpec, State, Symmetry, register, rule
+from games.core import GameSpec, State, register, rule
 from games.errors import IllegalMove, InvalidParameters
 from games.kit.bits import count_bits, lowest_bit, set_bit
+from games.kit.cells import Cell, ends_of
 from games.kit.randomness import mix64
 from games.positions import legal
 
@@ -134,6 +135,14 @@ class ChineseCheckers(NamedTuple):
         """Return the position as SVG, with each home in the colour of its player."""
         return drawing.picture(self.owners(state), _SEATS[self.players], self.caption(state))
 
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the fields of the picture, for clicks."""
+        return drawing.cells()
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the fields to click for an action; a pass has none."""
+        return ends_of(self.action_name(state, action))
+
 
 @functools.lru_cache(maxsize=64)
 def _spec(game: ChineseCheckers) -> GameSpec:
@@ -150,19 +159,11 @@ def _spec(game: ChineseCheckers) -> GameSpec:
         state_size=1 + 2 * game.players,
         planes=(_channels(game), SIDE, SIDE),
         max_plies=game.rounds * game.players,
-        symmetries=(_mirror(),) if game.players == 2 else (),
+        symmetries=(star.mirror(),) if game.players == 2 else (),
         lattice="hexagonal",
         action_cells=action_cells,
         repeats=True,
     )
-
-
-def _mirror() -> Symmetry:
-    """Return the left-right reflection; with more than two players it would reverse the order of play."""
-    cells = np.arange(SIDE * SIDE, dtype=np.int32)
-    cells[CELLS] = CELLS[star.MIRROR]
-    actions = np.append(star.MIRROR[:, np.newaxis] * np.int16(FIELDS) + star.MIRROR, np.int16(_PASS))
-    return Symmetry("mirror", cells, actions)
 
 
 @compiled

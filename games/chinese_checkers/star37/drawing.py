@@ -14,10 +14,12 @@ from games.chinese_checkers.star37.board import Cell
 from games.core import Game, State
 from games.errors import IllegalMove
 from games.kit import svg
+from games.kit.cells import Cell as Click
 
-__all__ = ["action_name", "field_name", "marks", "parse_action", "picture", "text"]
+__all__ = ["action_name", "cells", "field_name", "marks", "parse_action", "picture", "text"]
 
 _MARKS = "XOZ"
+_STEP, _MARGIN = 46.0, 40.0  # pixels between fields, and around them
 _MOVE = re.compile(r"([a-z]\d+)-?([a-z]\d+)")
 
 
@@ -109,23 +111,32 @@ def _why_not(state: State, player: int, wanted: str, legal: Mapping[str, int]) -
 
 def picture(game: Game, state: State) -> str:
     """Return the position as SVG; fields of end zones have a ring in their player's colour."""
-    step, margin = 46.0, 40.0
-    canvas = svg.Canvas(6 * step + 2 * margin, 8 * step * 3**0.5 / 2 + 2 * margin + 20)
+    canvas = svg.Canvas(6 * _STEP + 2 * _MARGIN, 8 * _STEP * 3**0.5 / 2 + 2 * _MARGIN + 20)
     zones = _zones()
     for cell, mark in marks(state).items():
-        row, column = cell
-        x, y = margin + (column + row / 2 - 3) * step, margin + row * step * 3**0.5 / 2
+        x, y = _middle(cell)
         owner = zones.get(cell)
         ring = svg.LINE if owner is None else svg.PLAYER_COLOURS[owner]
-        canvas.circle(x, y, 0.44 * step, fill=svg.BOARD, stroke=ring, width=1.0 if owner is None else 3.0)
+        canvas.circle(x, y, 0.44 * _STEP, fill=svg.BOARD, stroke=ring, width=1.0 if owner is None else 3.0)
         if mark == ".":
             canvas.text(x, y, field_name(cell), size=10.0, fill=svg.LINE)
         else:
-            canvas.circle(x, y, 0.34 * step, fill=svg.PLAYER_COLOURS[_MARKS.index(mark)], stroke=svg.INK)
+            canvas.circle(x, y, 0.34 * _STEP, fill=svg.PLAYER_COLOURS[_MARKS.index(mark)], stroke=svg.INK)
             canvas.text(x, y, mark, fill=svg.PAPER, bold=True)
     caption = _caption(game, state)
     canvas.text(canvas.width / 2, canvas.height - 22, caption)
     return canvas.render(f"Chinese Checkers on 37 fields, {caption}")
+
+
+def cells() -> tuple[Click, ...]:
+    """Return the fields of the picture, for clicks."""
+    return tuple(Click(field_name(cell), *_middle(cell), 0.44 * _STEP) for cell in board.STAR)
+
+
+def _middle(cell: Cell) -> tuple[float, float]:
+    """Return the centre of a field on the picture, in pixels."""
+    row, column = cell
+    return _MARGIN + (column + row / 2 - 3) * _STEP, _MARGIN + row * _STEP * 3**0.5 / 2
 
 
 def _zones() -> dict[Cell, int]:

@@ -38,6 +38,7 @@ from games.chinese_checkers.star37.moves import list_moves, seen_by
 from games.compiled import compiled
 from games.core import GameSpec, State, register, rule
 from games.kit.bits import count_bits, lowest_bit, set_bit, set_range
+from games.kit.cells import Cell, ends_of
 from games.kit.randomness import mix64
 from games.parameters import require_choice
 from games.reading import counted_reading
@@ -96,6 +97,14 @@ class ChineseCheckersStar37(NamedTuple):
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG; rings mark the end zones."""
         return drawing.picture(self, state)
+
+    def cells(self, state: State) -> tuple[Cell, ...]:
+        """Return the fields of the picture, for clicks."""
+        return drawing.cells()
+
+    def action_path(self, state: State, action: int) -> tuple[str, ...]:
+        """Return the fields to click for an action; a pass has none."""
+        return ends_of(self.action_name(state, action))
 
 
 @functools.lru_cache(maxsize=64)

@@ -28,6 +28,7 @@ from trainer.learners.deep_q.values import targets_of, values_of
 from trainer.learners.one_process import OneProcessLearner
 from trainer.learners.report import ValueReport
 from trainer.optimisation import load_momentum, momentum_of
+from trainer.optimisers import SGD
 from trainer.pool_sources import pool_source
 from trainer.q_networks import QSA, new_q_network
 from trainer.settings import TrainerSettings
@@ -78,9 +79,7 @@ class DeepQ(OneProcessLearner):
             self._frozen = {"pool_network": pool_network, "pool_mix": chosen.mix}
         if self.settings.shaping:
             BoardValue(game)  # raises for another game
-        self._optimizer = torch.optim.SGD(
-            self.network.parameters(), lr=self.settings.learning_rate, momentum=self.settings.momentum
-        )
+        self._optimizer = SGD(self.network.parameters(), lr=self.settings.learning_rate, momentum=self.settings.momentum)
         self.memory = Memory(self.settings, packed_bytes=spec.packed_bytes, pool=self._pool)
         self.window = TransitionQueue(self.read, first=first)
 

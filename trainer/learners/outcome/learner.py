@@ -31,6 +31,7 @@ from trainer.learners.outcome.measures import measure
 from trainer.learners.report import ValueReport
 from trainer.network import new_network
 from trainer.optimisation import load_momentum, momentum_of
+from trainer.optimisers import SGD
 from trainer.settings import TrainerSettings
 from zerofleet.agents.uct.afterstates import afterstates_of
 from zerofleet.errors import ConfigurationError, CorruptModel
@@ -70,7 +71,7 @@ class OutcomeLearner(OneProcessLearner):
         self.network = new_network(game.spec(), network, seed=seed).to(self.device).train()
         self._described = network
         self._seed = seed
-        self._optimizer = torch.optim.SGD(self.network.parameters(), lr=settings.learning_rate, momentum=settings.momentum)
+        self._optimizer = SGD(self.network.parameters(), lr=settings.learning_rate, momentum=settings.momentum)
 
     @classmethod
     def begin(cls, game: Game, settings: TrainerSettings, *, first: int, device: torch.device | None) -> Self:

@@ -8,7 +8,6 @@ import io
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -26,6 +25,7 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ModelNotFound
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.library.times import time_of, time_text
 from zerofleet.presets import preset
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.files import atomic_publish
@@ -67,10 +67,10 @@ class Standing:
     """Champion on the ladder."""
 
     version: int
-    promoted_at: str
-    """UTC, ISO 8601."""
-    hours: float
-    """Hours from the start of the run to its promotion."""
+    promoted_at: str | None
+    """UTC, ISO 8601; None for an unknown time."""
+    hours: float | None
+    """Hours from the start of the run to its promotion; None for an unknown time."""
     elo: float | None
     """None before its first game. `elo_low` and `elo_high` are its 95 % interval."""
     elo_low: float | None
@@ -225,12 +225,12 @@ def _about(plan: LadderPlan, paths: RunPaths) -> dict[str, object]:
 def _standing(
     champion: Champion, plan: LadderPlan, book: LadderBook, ratings: dict[str, Rating], header: RunHeader
 ) -> Standing:
-    promoted_at = datetime.fromtimestamp(champion.promoted_at_ms / 1000.0, UTC)
+    promoted_at = time_of(champion.promoted_at_ms)
     rating = ratings.get(f"model:{champion.version}")
     return Standing(
         version=champion.version,
-        promoted_at=promoted_at.isoformat(timespec="seconds"),
-        hours=(promoted_at - header.created_at).total_seconds() / 3600.0,
+        promoted_at=time_text(champion.promoted_at_ms),
+        hours=None if promoted_at is None else (promoted_at - header.created_at).total_seconds() / 3600.0,
         elo=rating.elo if rating else None,
         elo_low=rating.low if rating else None,
         elo_high=rating.high if rating else None,
@@ -259,7 +259,7 @@ def _show(table: Table, plan: LadderPlan) -> None:
     for standing in table.champions:
         rows.add_row(
             f"model:{standing.version}",
-            f"{standing.promoted_at[:16].replace('T', ' ')} ({_hours(standing.hours)})",
+            _promoted(standing),
             *_elo(standing.elo, standing.elo_low, standing.elo_high),
             str(standing.games),
             *("" if against.share is None else f"{against.share:.1%}" for against in standing.against),
@@ -272,6 +272,12 @@ def _show(table: Table, plan: LadderPlan) -> None:
         f"\nElo above random, {plan.simulations} simulations per move, openings of {plan.opening_plies} random plies; "
         "columns: share of the points against each rung"
     )
+
+
+def _promoted(standing: Standing) -> str:
+    if standing.promoted_at is None or standing.hours is None:
+        return "unknown"
+    return f"{standing.promoted_at[:16].replace('T', ' ')} ({_hours(standing.hours)})"
 
 
 def _hours(hours: float) -> str:
@@ -306,8 +312,8 @@ def _number(value: float | None) -> str:
 def _draw(table: Table, game: Game, path: Path, over: Axis) -> None:
     points = []
     for s in table.champions:
-        if s.elo is not None and s.elo_low is not None and s.elo_high is not None:
-            at = float(s.version) if over is Axis.VERSION else s.hours
+        at = float(s.version) if over is Axis.VERSION else s.hours
+        if at is not None and s.elo is not None and s.elo_low is not None and s.elo_high is not None:
             points.append(LadderPoint(at, Rating(f"model:{s.version}", s.elo, s.elo_low, s.elo_high, s.games)))
     label = "model version" if over is Axis.VERSION else "hours since the start of the run"
     title = f"{game.spec().name}: champions of a run among classical players"

@@ -11,11 +11,13 @@ import typer
 
 from games.core import Game
 from zerofleet.cli import screen
-from zerofleet.cli.commands.model_rows import KnownModel, RunModels, known_models, rating_cells
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
-from zerofleet.errors import CorruptModel
+from zerofleet.errors import CorruptModel, ModelNotFound
+from zerofleet.library.model_list import KnownModel, ModelEntry, known_models
+from zerofleet.library.run_files import OpenRun
+from zerofleet.library.times import time_text
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.service.settings import open_run_store
@@ -62,17 +64,16 @@ def list_(
         _list_known(model_name(game), asyncio.run(_known(address, game)), json=json)
         return
     _, paths = _open(game_name, run_dir, parameters)
-    found = RunModels.read(paths)
-    rows = found.rows()
+    found = OpenRun(paths.root.name, paths).models()
     if json:
-        screen.emit_json({"model": found.model, "versions": [asdict(row) for row in rows]})
+        screen.emit_json(found.model_dump(mode="json"))
         return
     columns = (">version", "status", ">Elo", ">95 % interval", ">steps", ">games", ">parent", "created", ">size", "note")
     table = screen.table(*columns)
-    for row in rows:
+    for row in found.versions:
         numbers = (f"{row.train_steps:,}", f"{row.games_seen:,}", str(row.parent_version or "-"))
         size = f"{row.size_bytes / 1e6:.2f} MB"
-        table.add_row(str(row.version), row.status, *rating_cells(row), *numbers, row.created_at, size, row.note)
+        table.add_row(str(row.version), row.status, *_rating_cells(row), *numbers, _exported(row), size, row.note)
     screen.out().print(table)
 
 
@@ -84,15 +85,15 @@ def show(
     game, paths = _open(game_name, run_dir, parameters)
     store, model = open_run_store(paths), model_name(game)
     manifest = store.manifest(model, version)
-    row = RunModels.read(paths).row(version)
+    row = _row(paths, version)
     rating = {"elo": row.elo, "elo_low": row.elo_low, "elo_high": row.elo_high, "rated_games": row.rated_games}
     about: dict[str, Any] = {"status": row.status, "note": row.note, **rating, **asdict(manifest)}
     if json:
         screen.emit_json(about)
         return
     del about["golden"], about["files"], about["elo_low"], about["elo_high"]
-    about["elo"] = " ".join(filter(None, (rating_cells(row)[0], f"({rating_cells(row)[1]})" if row.elo is not None else "")))
-    about["created_at"] = row.created_at
+    about["elo"] = " ".join(filter(None, (_rating_cells(row)[0], f"({_rating_cells(row)[1]})" if row.elo is not None else "")))
+    about["created_at"] = _exported(row)
     table = screen.table("field", "value", title=f"{model} version {version}")
     for name, value in about.items():
         table.add_row(name, _plain(value))
@@ -187,6 +188,26 @@ def _open(game_name: str, run_dir: Path | None, parameters: list[str] | None) ->
     return game, find_run(game, run_dir)
 
 
+def _row(paths: RunPaths, version: int) -> ModelEntry:
+    """Return the row of a stored version. Raises `ModelNotFound`."""
+    found = OpenRun(paths.root.name, paths).models()
+    row = next((one for one in found.versions if one.version == version), None)
+    if row is None:
+        raise ModelNotFound(f"version {version} of {found.model} was deleted meanwhile")
+    return row
+
+
+def _exported(row: ModelEntry) -> str:
+    return "" if row.created_at is None else row.created_at.isoformat(timespec="seconds")
+
+
+def _rating_cells(known: KnownModel) -> tuple[str, str]:
+    """Return the cells of rating and interval: `not anchored` for games without a rating, empty without games."""
+    if known.elo is None or known.elo_low is None or known.elo_high is None:
+        return ("not anchored" if known.rated_games else "", "")
+    return f"{known.elo:.0f}", f"{known.elo_low:.0f} to {known.elo_high:.0f}"
+
+
 async def _known(address: str, game: Game) -> list[KnownModel]:
     """Query a gatekeeper for its versions, ascending."""
     async with _gatekeeper(address) as gatekeeper:
@@ -196,11 +217,11 @@ async def _known(address: str, game: Game) -> list[KnownModel]:
 
 def _list_known(model: str, known: list[KnownModel], *, json: bool) -> None:
     if json:
-        screen.emit_json({"model": model, "versions": [asdict(one) for one in known]})
+        screen.emit_json({"model": model, "versions": [one.model_dump(mode="json") for one in known]})
         return
     table = screen.table(">version", "status", ">Elo", ">95 % interval", "note")
     for one in known:
-        table.add_row(str(one.version), one.status, *rating_cells(one), one.note)
+        table.add_row(str(one.version), one.status, *_rating_cells(one), one.note)
     screen.out().print(table)
 
 
@@ -226,7 +247,7 @@ def _tell(champion: Champion, *, json: bool) -> None:
     if json:
         about = asdict(champion)
         about["promoted_at"], about["exported_at"] = (
-            screen.timestamp(about.pop(f"{name}_ms")) for name in ("promoted_at", "exported_at")
+            time_text(about.pop(f"{name}_ms")) for name in ("promoted_at", "exported_at")
         )
         screen.emit_json(about)
         return

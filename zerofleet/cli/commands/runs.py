@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,14 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from games.core import make
-from games.errors import GameError
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import RunDirectoryError, ZerofleetError
+from zerofleet.library.run_list import RunRow, list_runs, run_name, run_row, runs_in
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
-from zerofleet.storage.run_lookup import RUNS
+from zerofleet.storage.run_lookup import RUNS, named_run
 from zerofleet.supervisor.attached import attach
 from zerofleet.supervisor.keyboard import terminal_keyboard
 from zerofleet.supervisor.lines import progress_line, row
@@ -28,7 +27,7 @@ from zerofleet.supervisor.overview import Overview, overview
 from zerofleet.supervisor.presenter import presenter
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.screen import Title
-from zerofleet.supervisor.words import count, rating
+from zerofleet.supervisor.words import count
 
 __all__ = ["runs", "status"]
 
@@ -42,25 +41,22 @@ def runs(*, folder: Folder = RUNS, json: Json = False) -> None:
 
     Everything is read from the runs' files; no service is needed.
     """
-    found, faults = [], {}
-    for header in sorted(folder.glob("*/run.json")):
-        try:
-            found.append(overview(header.parent))
-        except (ZerofleetError, GameError, OSError) as error:  # a game that is not installed, a store that is away
-            faults[header.parent] = str(error)
-    found.sort(key=lambda run: run.header.created_at)
+    found = list_runs(runs_in(folder))
     if json:
-        unreadable = [{"run": str(path), "fault": fault} for path, fault in faults.items()]
-        screen.emit_json({"folder": str(folder), "runs": [_about(run) for run in found], "unreadable": unreadable})
+        listed, unreadable = (
+            [{"run": str(folder / one.name), **one.model_dump(mode="json")} for one in rows]
+            for rows in (found.runs, found.unreadable)
+        )
+        screen.emit_json({"folder": str(folder), "runs": listed, "unreadable": unreadable})
         return
     table = screen.table("run", "game", "preset", "created", "state", ">games", ">champion", "rating")
-    for run in found:
-        champion = str(run.champion.version) if run.champion is not None else "-"
-        cells = (run.header.game, run.header.preset, _created(run), "running" if run.is_alive else "stopped")
-        table.add_row(str(run.paths.root), *cells, _games(run), champion, _rating(run))
-    screen.out().print(table if found else f"no runs in {folder.absolute()}; start one with: zerofleet run GAME")
-    for path, fault in faults.items():
-        screen.note(f"{path} cannot be read: {fault}")
+    for run in reversed(found.runs):  # the newest last, beside the prompt
+        champion = str(run.champion) if run.champion is not None else "-"
+        cells = (run.game, run.preset, _created(run), "running" if run.is_alive else "stopped")
+        table.add_row(str(folder / run.name), *cells, count(run.games_stored), champion, _rating(run))
+    screen.out().print(table if found.runs else f"no runs in {folder.absolute()}; start one with: zerofleet run GAME")
+    for fault in found.unreadable:
+        screen.note(f"{folder / fault.name} cannot be read: {fault.fault}")
 
 
 def status(
@@ -76,7 +72,7 @@ def status(
 
     Ctrl-C leaves the page; the run goes on.
     """
-    found = overview(_directory(run))
+    found = overview(named_run(run))
     if not found.is_alive:
         _tell_stopped(found, json=json)
         return
@@ -89,18 +85,6 @@ def status(
         return
     with suppress(KeyboardInterrupt):
         asyncio.run(_follow(found))
-
-
-def _directory(run: str | None) -> Path:
-    """Return the directory of a run; raises `RunDirectoryError` without one."""
-    if run is not None:
-        return Path(run) if Path(run).exists() or not (RUNS / run).exists() else RUNS / run
-    headers = sorted(RUNS.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
-    if not headers:
-        raise RunDirectoryError(
-            f"there is no run in {RUNS.absolute()}; start one with `zerofleet run GAME`, or name a directory"
-        )
-    return headers[-1].parent
 
 
 def _observer(found: Overview, say: Callable[[str], None] = screen.note) -> tuple[GatekeeperClient, Observer]:
@@ -148,56 +132,33 @@ def _tell_stopped(found: Overview, *, json: bool) -> None:
     if json:
         screen.emit_json({**_about(found), "latest": dict(found.latest)})
         return
+    run = run_row(run_name(found.paths.root), found)
     table = screen.table("run", str(found.paths.root))
-    header = found.header
-    table.add_row("game", " ".join([header.game, *(f"{name}={value}" for name, value in header.parameters.items())]))
-    table.add_row("preset", header.preset)
-    table.add_row("created", _created(found))
-    table.add_row("state", f"stopped; last seen {found.latest.get('at', 'never')}")
-    table.add_row("games", _games(found))
-    table.add_row("steps", _number(found.latest, "step"))
-    table.add_row("champion", str(found.champion.version) if found.champion is not None else "none yet")
-    table.add_row("rating", _rating(found))
+    table.add_row("game", " ".join([run.game, *(f"{name}={value}" for name, value in run.parameters.items())]))
+    table.add_row("preset", run.preset)
+    table.add_row("created", _created(run))
+    table.add_row(
+        "state", f"stopped; last seen {run.last_seen_at.isoformat(timespec='seconds') if run.last_seen_at else 'never'}"
+    )
+    table.add_row("games", count(run.games_stored))
+    table.add_row("steps", count(run.step))
+    table.add_row("champion", str(run.champion) if run.champion is not None else "none yet")
+    table.add_row("rating", _rating(run))
     screen.out().print(table)
 
 
 def _about(found: Overview) -> dict[str, Any]:
-    header, rung = found.header, found.rung
-    return {
-        "run": str(found.paths.root),
-        "game": header.game,
-        "parameters": dict(header.parameters),
-        "preset": header.preset,
-        "created_at": _created(found),
-        "is_alive": found.is_alive,
-        "services": [service.name for service in found.services],
-        "last_seen_at": found.latest.get("at"),
-        "games_stored": found.latest.get("games_stored"),
-        "champion": found.champion.version if found.champion is not None else None,
-        "rated_version": int(rung.name.removeprefix("model:")) if rung is not None else None,
-        "elo": rung.elo if rung is not None else None,
-        "elo_low": rung.elo_low if rung is not None else None,
-        "elo_high": rung.elo_high if rung is not None else None,
-    }
+    return {"run": str(found.paths.root), **run_row(run_name(found.paths.root), found).model_dump(mode="json")}
 
 
-def _created(found: Overview) -> str:
-    return found.header.created_at.isoformat(timespec="seconds")
+def _created(run: RunRow) -> str:
+    return run.created_at.isoformat(timespec="seconds")
 
 
-def _games(found: Overview) -> str:
-    return _number(found.latest, "games_stored")
-
-
-def _number(latest: Mapping[str, object], name: str) -> str:
-    value = latest.get(name)
-    return count(value) if isinstance(value, int) else "-"
-
-
-def _rating(found: Overview) -> str:
-    if found.champion is None:
+def _rating(run: RunRow) -> str:
+    if run.champion is None:
         return ""
-    if found.rung is None:
+    if run.elo is None or run.elo_low is None or run.elo_high is None:
         return "not anchored"
-    version = int(found.rung.name.removeprefix("model:"))
-    return rating(found.rung) if version == found.champion.version else f"version {version}: {rating(found.rung)}"
+    text = f"{run.elo:.0f} Elo, {run.elo_low:.0f} to {run.elo_high:.0f}"
+    return text if run.rated_version == run.champion else f"version {run.rated_version}: {text}"

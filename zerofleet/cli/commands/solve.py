@@ -3,44 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
-from games import core
 from games.connect_four import ConnectFour
 from games.core import Game, State
 from games.notation import column_name
 from games.positions import final_scores, legal, move_names, parameters_text, read_moves, replay
-from zerofleet.agents.exact.perfect import PerfectAgent
-from zerofleet.agents.exact.solver import Book, Solver, build_book, fits, load_book, shipped_book
+from zerofleet.agents.exact.solver import Solver, build_book, fits, load_book
 from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, chosen_game
 from zerofleet.cli.play.board import colour_board, player_name
 from zerofleet.errors import InvalidRequest
+from zerofleet.library.solutions import Solution, solve_position
 
-__all__ = ["Solution", "solve"]
+__all__ = ["solve"]
 
 NO_BOOK = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """Solved position."""
-
-    player: int | None
-    """Player to move, counted from 1; None when the game is over."""
-    score: float | None
-    """For the player to move; None when the game is over."""
-    scores: Mapping[str, float | None]
-    """By column letter in Connect Four, None for a full column; by move in other games."""
-    best: tuple[str, ...]
-    """Moves with the highest score."""
-    nodes: int
-    seconds: float
 
 
 def solve(
@@ -92,40 +74,12 @@ def solve(
 
 
 def _solve(game: Game, state: State, book_file: str | None, table_bits: int) -> Solution:
-    if book_file is not None and not fits(game):
-        raise InvalidRequest(f"--book supports Connect Four on boards of at most 64 bits, not {game}")
-    if core.is_over(game, state):
-        return Solution(None, None, {}, (), 0, 0.0)
+    if book_file is None:
+        return solve_position(game, state, table_bits=table_bits)
     if not fits(game):
-        return _solve_small(game, state)
-    solver = Solver(cast("ConnectFour", game), book=_book(cast("ConnectFour", game), book_file), table=table_bits)
-    solver.prepare()
-    began = time.perf_counter()
-    found = solver.scores(state)
-    seconds = time.perf_counter() - began
-    known = dict(zip(found.actions.tolist(), found.scores.tolist(), strict=True))
-    scores = {column_name(column): known.get(column) for column in range(game.spec().num_actions)}
-    best = tuple(game.action_name(state, int(action)) for action in found.best())
-    return Solution(core.to_move(game, state) + 1, max(known.values()), scores, best, found.nodes, seconds)
-
-
-def _solve_small(game: Game, state: State) -> Solution:
-    """Solve a game small enough for a table of all positions."""
-    began = time.perf_counter()
-    found = PerfectAgent(game).analyse(state)
-    seconds = time.perf_counter() - began
-    names = [game.action_name(state, int(action)) for action in found.actions]
-    values = [round(value, 6) + 0.0 for value in found.values.tolist()]  # scores are float32; a draw is 0, not -0
-    best = tuple(game.action_name(state, int(action)) for action in found.best())
-    return Solution(
-        core.to_move(game, state) + 1, max(values), dict(zip(names, values, strict=True)), best, found.nodes, seconds
-    )
-
-
-def _book(game: ConnectFour, file: str | None) -> Book | None:
-    if file is None:
-        return shipped_book(game)
-    return None if file == NO_BOOK else load_book(Path(file))
+        raise InvalidRequest(f"--book supports Connect Four on boards of at most 64 bits, not {game}")
+    book = None if book_file == NO_BOOK else load_book(Path(book_file))
+    return solve_position(game, state, solver=Solver(cast("ConnectFour", game), book=book, table=table_bits))
 
 
 def _show(game: Game, state: State, solution: Solution) -> None:

@@ -11,7 +11,8 @@ from rich.text import Text
 from zerofleet.cli import screen
 from zerofleet.cli.play.board import colour_board, player_name, player_style
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.library.stored_games import GameRow, MoveView, seat_names, view_moves, when
+from zerofleet.library.stored_games import GameRow, MoveView, seat_names, view_moves
+from zerofleet.library.times import time_text
 
 __all__ = ["WIDE_COLUMNS", "list_table", "render_game"]
 
@@ -57,7 +58,9 @@ def _heading(stored: ValidatedGame) -> Text:
     models = ", ".join(seat_names(stored))
     text = Text.assemble((f"{record.game} {record.uid}", "bold"), "\n")
     control = ", control game (no resignation)" if record.resignation_control else ""
-    text.append(f"{models}; worker {record.worker_id}; seed {record.seed}{control}; {when(record.finished_at_ms) or '?'}\n")
+    text.append(
+        f"{models}; worker {record.worker_id}; seed {record.seed}{control}; {time_text(record.finished_at_ms) or '?'}\n"
+    )
     return text
 
 

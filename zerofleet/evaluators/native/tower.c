@@ -34,15 +34,17 @@ enum { LANES = ZF_VECTOR_BYTES / 4, ROWS = ZF_ROWS };
 #define STORE(p, v) (*(vec *)(p) = (v))
 #define UNROLL _Pragma("GCC unroll 16")
 
+/* Negative numbers become 0 and NaN stays NaN, as in TorchScript: the answers of a network that is not finite must show it.
+ * The maximum of x86 returns its second operand when either is NaN. */
 #if defined __AVX512F__
-INLINE vec relu(vec x) { return _mm512_max_ps(x, _mm512_setzero_ps()); }
+INLINE vec relu(vec x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
 #elif defined __AVX__
-INLINE vec relu(vec x) { return _mm256_max_ps(x, _mm256_setzero_ps()); }
+INLINE vec relu(vec x) { return _mm256_max_ps(_mm256_setzero_ps(), x); }
 #else
 typedef int mask __attribute__((vector_size(ZF_VECTOR_BYTES)));
 INLINE vec relu(vec x) {
     const vec zero = {0};
-    return (vec)((mask)x & (mask)(x > zero));
+    return (vec)((mask)x & ~(mask)(x < zero));
 }
 #endif
 
@@ -290,14 +292,15 @@ static void head(const struct zf_network *net, const struct zf_head *h, int posi
         memcpy(answers + (long)n * h->answers, padded + (long)n * h->out.outputs, sizeof(float) * h->answers);
 }
 
-/* Replace logits of all actions by probabilities of the listed ones: softmax over them, 0 at padding. */
+/* Replace logits of all actions by probabilities of the listed ones: softmax over them, 0 at padding. One listed logit that
+ * is NaN makes every probability of its row NaN. */
 static void listed(int positions, int actions, int width, const float *logits, const short *legal, float *policy) {
     for (int n = 0; n < positions; n++, logits += actions, legal += width, policy += width) {
         float most = -INFINITY, sum = 0.0f;
         for (int i = 0; i < width; i++)
             if (legal[i] >= 0 && logits[legal[i]] > most) most = logits[legal[i]];
         for (int i = 0; i < width; i++) sum += policy[i] = legal[i] >= 0 ? expf(logits[legal[i]] - most) : 0.0f;
-        for (int i = 0; i < width; i++) policy[i] = sum > 0.0f ? policy[i] / sum : policy[i];
+        for (int i = 0; i < width; i++) policy[i] = sum != 0.0f ? policy[i] / sum : policy[i];
     }
 }
 

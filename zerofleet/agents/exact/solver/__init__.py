@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zerofleet.agents.exact.solver.book import Book, load_book, save_book, shipped_book
 from zerofleet.agents.exact.solver.building import Built, build_book
-from zerofleet.agents.exact.solver.connect_four import MAX_NODES, ScoredMoves, Solver, fits
+from zerofleet.agents.exact.solver.connect_four import MAX_NODES, ScoredMoves, Solver, SolverStopped, fits
 
 __all__ = [
     "MAX_NODES",
@@ -12,6 +12,7 @@ __all__ = [
     "Built",
     "ScoredMoves",
     "Solver",
+    "SolverStopped",
     "build_book",
     "fits",
     "load_book",

@@ -10,6 +10,7 @@ positions are solved by bisecting the range of scores with null-window searches.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +23,23 @@ from zerofleet.agents.exact.solver.book import Book
 from zerofleet.agents.exact.solver.cells import Board
 from zerofleet.agents.exact.solver.search import NODES, VALUE, begin, outlook, room_for, run
 from zerofleet.agents.exact.solver.table import MIN_BITS, empty_table
-from zerofleet.errors import InvalidRequest
+from zerofleet.errors import InvalidRequest, ZerofleetError
 
-__all__ = ["BestMoves", "ScoredMoves", "Solver", "board_of", "fits"]
+__all__ = ["BestMoves", "ScoredMoves", "Solver", "SolverStopped", "board_of", "fits"]
 
 MAX_NODES = 4_000_000_000
 """Node limit per query, about ten minutes. Every position of 6 x 7 takes far less."""
 
 SLICE_NODES = 20_000_000  # two to four seconds; signals are handled between slices
+_WATCHED_NODES = 2_000_000  # a fraction of a second: how soon a search that can be stopped ends
+
+
+class SolverStopped(ZerofleetError):
+    """Search that its caller stopped before the score was found."""
+
+
+def _never() -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,7 @@ class Solver:
         self._table = empty_table(table) if isinstance(table, int) else table
         self._max_nodes = max_nodes
         self._nodes = 0
+        self._is_stopped: Callable[[], bool] = _never
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
@@ -114,19 +125,19 @@ class Solver:
         """Return a solver for another thread, with the same book and table."""
         return Solver(self.game, book=self.book, table=self._table, max_nodes=self._max_nodes)
 
-    def score(self, state: State) -> tuple[int, int]:
+    def score(self, state: State, *, is_stopped: Callable[[], bool] = _never) -> tuple[int, int]:
         """Return the score of a position for the player to move and the number of visited nodes.
 
-        Raises `InvalidRequest` above `max_nodes` nodes.
+        Raises `InvalidRequest` above `max_nodes` nodes, `SolverStopped` soon after `is_stopped` returns true.
         """
         with self._lock:
-            self._nodes = 0
+            self._begin(is_stopped)
             return self._score(state), self._nodes
 
-    def scores(self, state: State) -> ScoredMoves:
+    def scores(self, state: State, *, is_stopped: Callable[[], bool] = _never) -> ScoredMoves:
         """Return every legal move with its score; raises like `score`."""
         with self._lock:
-            self._nodes = 0
+            self._begin(is_stopped)
             actions = legal(self.game, state)
             found = [-self._score(self._after(state, action)) for action in actions]
             return ScoredMoves(np.array(actions, dtype=np.int16), np.array(found, dtype=np.int64), self._nodes)
@@ -134,7 +145,7 @@ class Solver:
     def best(self, state: State) -> BestMoves:
         """Return the moves of the highest score: the earliest wins or the latest losses. Raises like `score`."""
         with self._lock:
-            self._nodes = 0
+            self._begin(_never)
             score = self._score(state)
             actions = [a for a in legal(self.game, state) if self._score(self._after(state, a), -score, 1 - score) <= -score]
             return BestMoves(np.array(actions, dtype=np.int16), score, self._nodes)
@@ -145,21 +156,24 @@ class Solver:
         Much cheaper than `best`, above all in lost positions, where every move qualifies.
         """
         with self._lock:
-            self._nodes = 0
+            self._begin(_never)
             value = int(np.sign(self._score(state, -1, 1)))
             actions = legal(self.game, state)
             if value >= 0:
                 actions = [a for a in actions if self._score(self._after(state, a), -value, 1 - value) <= -value]
             return BestMoves(np.array(actions, dtype=np.int16), value, self._nodes)
 
-    def lost(self, state: State, action: int) -> int:
+    def lost(self, state: State, action: int, *, is_stopped: Callable[[], bool] = _never) -> int:
         """Return the score difference between the best move and `action`; raises like `score`."""
         with self._lock:
-            self._nodes = 0
+            self._begin(is_stopped)
             score, after = self._score(state), self._after(state, action)
             if self._score(after, -score, 1 - score) <= -score:
                 return 0  # most moves of strong players: one null window instead of several
             return score + self._score(after)
+
+    def _begin(self, is_stopped: Callable[[], bool]) -> None:
+        self._nodes, self._is_stopped = 0, is_stopped
 
     def _after(self, state: State, action: int) -> State:
         after = state.copy()
@@ -211,9 +225,11 @@ class Solver:
         """Return an upper bound of the score if it is at most `bound`, else a lower bound."""
         begin(self._room, position, bound)
         walk, spent = self._room.walk, self._nodes
-        done = False
+        done, most = False, SLICE_NODES if self._is_stopped is _never else _WATCHED_NODES
         while not done:
-            done = run(self._board, self._room, self._table, min(walk[NODES] + SLICE_NODES, self._max_nodes - spent))
+            if self._is_stopped():
+                raise SolverStopped("the search was stopped before it found the score")
+            done = run(self._board, self._room, self._table, min(walk[NODES] + most, self._max_nodes - spent))
             self._nodes = spent + int(walk[NODES])
             if not done and self._nodes >= self._max_nodes:
                 raise InvalidRequest(

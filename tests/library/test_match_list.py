@@ -1,0 +1,124 @@
+"""Matches of a run, read from the gatekeeper's journal: figures, path of the test, pairs of games, and what remains of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import games
+from zerofleet.contracts.gate_events import Event
+from zerofleet.contracts.promotions import CandidateStatus
+from zerofleet.errors import InvalidRequest, ModelNotFound
+from zerofleet.library.run_files import OpenRun
+from zerofleet.presets.commented import commented
+from zerofleet.presets.experiment import Experiment
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.storage.runs import RunDirectory
+from zerofleet.strength.matches import SequentialTest
+from zerofleet.strength.ratings import Sprt
+from zerofleet.testing.gate_matches import sample_match
+
+MODEL = "tic_tac_toe"
+GAME = games.make(MODEL)
+RULE = SequentialTest(Sprt(-30.0, 60.0, 0.05, 0.05))
+
+
+def gate_match(version: int, **options: object) -> list[Event]:
+    return sample_match(GAME, RULE, match_id=f"gate/{version}/1/1", version=version, opponent=1, groups=5, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> OpenRun:
+    """Return a run whose gate tests 60 against -30 Elo."""
+    with RunDirectory.create_or_open(tmp_path / "run", MODEL, {}, preset="tiny", seed=1) as run:
+        settings = {"gate.mode": "sprt", "gate.elo0": "-30", "gate.elo1": "60", "gate.alpha": "0.05", "gate.beta": "0.05"}
+        run.paths.experiment.write_text(commented(Experiment(MODEL, "tiny", 1, settings=settings)))
+        return OpenRun("run", run.paths)
+
+
+def write(run: OpenRun, *events: Event) -> None:
+    EventJournal(run.paths.gatekeeper / JOURNAL_FILE, model=MODEL).rewrite(events)
+
+
+def test_a_decided_match_has_the_figures_of_its_verdict_and_the_bounds_of_the_settings(opened: OpenRun) -> None:
+    write(opened, *gate_match(2))
+    gate = opened.gate()
+    (row,), report = gate.matches.matches, gate.candidates[2].match
+    assert report is not None
+    assert (row.kind, row.state, row.status, row.version, row.opponent) == ("gate", "decided", "rejected", 2, 1)
+    assert (row.wins, row.draws, row.losses, row.pentanomial) == (report.wins, report.draws, report.losses, report.pentanomial)
+    assert row.log_likelihood_ratio == report.log_likelihood_ratio
+    assert (row.llr_low, row.llr_high) == (RULE.sprt.lower, RULE.sprt.upper)
+
+
+def test_the_path_of_the_test_leads_from_0_to_its_last_value(opened: OpenRun) -> None:
+    write(opened, *gate_match(2))
+    found = opened.match("gate/2/1/1")
+    assert (len(found.path), found.path[0]) == (found.pairs + 1, 0.0)
+    assert found.path[-1] == pytest.approx(found.log_likelihood_ratio)
+    assert found.log_likelihood_ratio != 0.0
+
+
+def test_the_games_of_a_pair_share_their_opening_and_have_the_seats_exchanged(opened: OpenRun) -> None:
+    write(opened, *gate_match(2))
+    pairs = opened.match("gate/2/1/1").games
+    assert [pair.number for pair in pairs] == [1, 2, 3, 4, 5]
+    for pair in pairs:
+        first, second = pair.games
+        assert first.moves[: pair.opening_plies] == second.moves[: pair.opening_plies]
+        assert (first.seats, second.seats) == ((1,), (2,))
+        assert pair.points == (first.points + second.points) / 2
+    state = opened.match_position("gate/2/1/1", pair=1, number=2, ply=len(pairs[0].games[1].moves))
+    assert games.core.is_over(GAME, state)
+
+
+def test_results_after_the_decision_are_shown_and_do_not_count(opened: OpenRun) -> None:
+    *before, verdict, closed = gate_match(2)
+    longer = sample_match(GAME, RULE, match_id="gate/2/1/1", version=2, opponent=1, groups=7)
+    write(opened, *longer[:-2], verdict, closed)  # the verdict is that of five pairs
+    found = opened.match("gate/2/1/1")
+    assert len(before) < len(longer) - 2
+    assert [pair.is_counted for pair in found.games] == [True] * 5 + [False] * 2
+    assert len(found.path) == 6
+
+
+def test_an_open_match_is_in_progress_and_one_without_a_verdict_has_ended(opened: OpenRun) -> None:
+    *requeued, _, closed = gate_match(3)
+    write(opened, *requeued, closed, *gate_match(4, status=None))
+    newest, oldest = opened.gate().matches.matches
+    assert (newest.version, newest.state, newest.status) == (4, "open", "playing")
+    assert (oldest.version, oldest.state) == (3, "ended")
+    assert opened.match(newest.id).pairs == 5
+
+
+def test_the_report_remains_where_a_restart_has_dropped_the_games(opened: OpenRun) -> None:
+    events = gate_match(2, status=CandidateStatus.PROMOTED)
+    write(opened, *events)
+    (before,) = opened.gate().matches.matches
+    write(opened, events[0], events[-2])  # as the gatekeeper rewrites its journal
+    (after,) = opened.gate().matches.matches
+    assert after.id == ""
+    shared = ("version", "opponent", "status", "pairs", "wins", "draws", "losses", "pentanomial", "share")
+    assert [getattr(after, name) for name in shared] == [getattr(before, name) for name in shared]
+    with pytest.raises(ModelNotFound, match="no games of match"):
+        opened.match("gate/2/1/1")
+
+
+def test_a_position_that_no_game_has_is_refused(opened: OpenRun) -> None:
+    write(opened, *gate_match(2))
+    with pytest.raises(InvalidRequest, match="no game 3"):
+        opened.match_position("gate/2/1/1", pair=1, number=3, ply=0)
+    with pytest.raises(InvalidRequest, match="no position 99"):
+        opened.match_position("gate/2/1/1", pair=1, number=1, ply=99)
+
+
+def test_without_the_settings_of_the_run_there_are_no_bounds_and_a_reason(opened: OpenRun) -> None:
+    opened.paths.experiment.unlink()
+    write(opened, *gate_match(2))
+    found = opened.gate().matches
+    assert "cannot be read" in found.fault
+    (row,) = found.matches
+    assert (row.llr_low, row.llr_high) == (None, None)
+    assert row.log_likelihood_ratio != 0.0  # that of the report
+    assert opened.match(row.id).path == ()

@@ -1,0 +1,123 @@
+"""Ladder and matches of a run in the API: the values of the report and of `zerofleet models`, and positions of a match."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import jsonschema
+import pytest
+
+import games
+from ui.app import create_app
+from ui.catalogue import Catalogue
+from zerofleet.cli import main
+from zerofleet.contracts.gate_events import StatusChanged, Submitted, Tallied
+from zerofleet.contracts.promotions import CandidateStatus
+from zerofleet.presets.commented import commented
+from zerofleet.presets.experiment import Experiment
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.strength.matches import SequentialTest
+from zerofleet.strength.ratings import Sprt
+from zerofleet.testing.gate_matches import sample_match
+
+GAME = games.make("tic_tac_toe")
+RULE = SequentialTest(Sprt(-30.0, 60.0, 0.05, 0.05))
+MATCH = "gate/2/1/1"
+SETTINGS = {"gate.mode": "sprt", "gate.elo0": "-30", "gate.elo1": "60"}
+
+
+@pytest.fixture(scope="module")
+def folder(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a run whose versions have played a match, and of which the first has met `random`."""
+    root = shutil.copytree(runs / "golden", tmp_path_factory.mktemp("gate") / "rated")
+    (root / "experiment.toml").write_text(commented(Experiment("tic_tac_toe", "tiny", 1, settings=SETTINGS)))
+    promoted = (Submitted(version=1, manifest_sha256="0" * 64), StatusChanged(version=1, status=CandidateStatus.PROMOTED))
+    match = sample_match(GAME, RULE, match_id=MATCH, version=2, opponent=1, groups=4, status=CandidateStatus.PROMOTED)
+    met = Tallied(first="model:1", second="random", points=15, games=20)
+    EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite([*promoted, *match, met])
+    return root.parent
+
+
+@pytest.fixture
+async def gate(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(Catalogue(folder, None))
+    transport = httpx.ASGITransport(app=app)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://localhost") as made:
+        yield made
+
+
+async def test_the_ladder_has_anchored_ratings_with_their_intervals_and_the_games_behind_them(gate):
+    found = (await gate.get("/api/v1/runs/rated/ladder")).json()
+    assert (found["champion"], found["is_anchored"]) == (2, True)
+    by_name = {player["name"]: player for player in found["players"]}
+    first, anchor = by_name["model:1"], by_name["random"]
+    assert first["elo_low"] < first["elo"] < first["elo_high"]
+    assert anchor["elo"] == 0.0
+    assert {"opponent": "random", "games": 20, "share": 0.75} in first["meetings"]
+    assert {"opponent": "model:1", "games": 20, "share": 0.25} in anchor["meetings"]
+
+
+async def test_the_lists_of_models_ladder_and_matches_are_those_of_the_command_line(gate, folder, capsys):
+    root = folder / "rated"
+    models, report = (
+        printed(capsys, *words)
+        for words in (("models", "list", "tic_tac_toe", "--run-dir", str(root), "--json"), ("report", str(root), "--json"))
+    )
+    answers = {name: (await gate.get(f"/api/v1/runs/rated/{name}")).json() for name in ("models", "ladder", "matches")}
+    assert answers["models"] == models == report["models"]
+    assert answers["ladder"] == report["ladder"]
+    assert answers["matches"] == report["matches"]
+    assert (await gate.get("/api/v1/runs/rated")).json() == report["run"]
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    with pytest.raises(SystemExit):
+        main([*words])
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+async def test_a_match_has_its_path_between_the_bounds_and_its_pairs(gate):
+    found = (await gate.get("/api/v1/runs/rated/match", params={"id": MATCH})).json()
+    assert (found["llr_low"], found["llr_high"]) == (RULE.sprt.lower, RULE.sprt.upper)
+    assert found["path"][0] == 0.0
+    assert len(found["path"]) == found["pairs"] + 1 == 5
+    assert all(len(pair["games"]) == 2 for pair in found["games"])
+
+
+async def test_a_match_is_that_of_the_openapi_document(gate):
+    document = (await gate.get("/api/v1/openapi.json")).json()
+    schema = {"$ref": "#/components/schemas/MatchDetail", "components": document["components"]}
+    jsonschema.validate((await gate.get("/api/v1/runs/rated/match", params={"id": MATCH})).json(), schema)
+    asked = document["paths"]["/api/v1/runs/{run}/match"]["get"]["parameters"]
+    assert [(one["name"], one["required"]) for one in asked] == [("run", True), ("id", True)]
+
+
+async def test_every_position_of_a_match_is_drawn(gate):
+    asked = {"id": MATCH, "pair": 1, "game": 2}
+    (first, *_) = (await gate.get("/api/v1/runs/rated/match", params={"id": MATCH})).json()["games"]
+    for ply in range(len(first["games"][1]["moves"]) + 1):
+        board = await gate.get("/api/v1/runs/rated/match/board", params={**asked, "ply": ply})
+        assert board.headers["content-type"].startswith("image/svg+xml")
+        assert board.text.count("<text") == 6 + ply  # the names of columns and rows, and the marks
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("match", 404),
+        ("match?id=gate/9/9/9", 404),
+        (f"match/board?id={MATCH}&pair=9", 400),
+        (f"match/board?id={MATCH}&pair=1&game=3", 400),
+        (f"match/board?id={MATCH}&ply=99", 400),
+        (f"match/board?id={MATCH}&ply=-1", 400),
+    ],
+)
+async def test_a_match_that_is_not_there_is_refused_with_a_line_that_states_why(gate, path, status):
+    answer = await gate.get(f"/api/v1/runs/rated/{path}")
+    assert answer.status_code == status
+    assert answer.json()["error"]

@@ -1,0 +1,42 @@
+// Layers over the picture of a board: buttons on its cells, arrows and marks.
+import { svg } from "./common.js";
+
+/** Remove the layer of a board. */
+export const clear = (frame) => frame.querySelector("svg")?.remove();
+
+/** Lay an empty layer over the picture, in its coordinates; null while the picture is not there. */
+export function layer(frame, board, label) {
+  clear(frame);
+  if (!board.naturalWidth) return null;
+  const made = svg("svg", { class: "cells", viewBox: `0 0 ${board.naturalWidth} ${board.naturalHeight}`, role: "group", "aria-label": label });
+  frame.append(made);
+  return made;
+}
+
+/** Return a button on a cell. */
+export function button({ id, x, y, radius }, act, { kind = "", pressed = null, label = id } = {}) {
+  return svg("circle", {
+    cx: x, cy: y, r: radius, tabindex: 0, role: "button", "aria-label": label, "aria-pressed": pressed, "data-key": id, class: `cell ${kind}`,
+    onclick: act, onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(); } },
+  }, svg("title", {}, label));
+}
+
+/** Return the parts of a move's sign: an arrow over its cells, or a ring on a single one; `share` in [0, 1] sets its weight. */
+export function sign(cells, path, share, text = `${Math.round(100 * share)}%`) {
+  const found = path.map((id) => cells.find((cell) => cell.id === id));
+  if (!found.length || found.some((cell) => !cell)) return [];
+  const [first, last] = [found[0], found.at(-1)], width = 1.5 + 7 * share;
+  if (found.length === 1) {
+    return [svg("circle", { class: "ring", cx: last.x, cy: last.y, r: last.radius - width / 2, "stroke-width": width }), label(last, text)];
+  }
+  const [dx, dy] = [last.x - first.x, last.y - first.y], length = Math.hypot(dx, dy) || 1;
+  const [ux, uy] = [dx / length, dy / length], head = 7 + width, tip = length - 2;
+  const at = (along, aside) => `${(first.x + along * ux - aside * uy).toFixed(1)},${(first.y + along * uy + aside * ux).toFixed(1)}`;
+  const [w, h] = [width / 2, head / 2 + 1];
+  const points = [at(0, -w), at(tip - head, -w), at(tip - head, -h), at(tip, 0), at(tip - head, h), at(tip - head, w), at(0, w)];
+  return [svg("polygon", { class: "arrow", points: points.join(" ") }), label(last, text)];
+}
+
+/** Return text on a cell. */
+export const label = ({ x, y, radius }, text, kind = "") =>
+  svg("text", { class: `mark ${kind}`, x, y: y + radius * 0.22, "font-size": Math.max(9, radius * 0.62).toFixed(1), "text-anchor": "middle" }, text);

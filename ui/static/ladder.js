@@ -1,0 +1,72 @@
+import { byId, count, el, fetchJson, moment, notice, path, percent, run, svg, table } from "./common.js";
+
+const WIDTH = matchMedia("(max-width: 40rem)").matches ? 380 : 640, HEIGHT = 300, LEFT = 48, RIGHT = 92, TOP = 12, BOTTOM = 28, NAME_HEIGHT = 13;
+let players = [];
+
+const name = ({ name: own, version }) => (version === null ? own : `version ${version}`);
+const interval = ({ elo, elo_low, elo_high }) => (elo === null || elo_low === elo_high ? "" : `${Math.round(elo_low)} to ${Math.round(elo_high)}`);
+
+/** Return round numbers between two values. */
+function ticks(low, high) {
+  const rough = (high - low) / 5 || 1, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((factor) => power * factor).find((one) => one >= rough);
+  const found = [];
+  for (let at = Math.ceil(low / step) * step; at <= high; at += step) found.push(at);
+  return found;
+}
+
+/** Return the curve of the champions' Elo with its band, and a line for each rung. */
+function curve() {
+  const models = players.filter(({ version, elo }) => version !== null && elo !== null).sort((one, other) => one.version - other.version);
+  const rungs = players.filter(({ version, elo }) => version === null && elo !== null).sort((one, other) => one.elo - other.elo);
+  const heights = [...models.flatMap(({ elo_low, elo_high }) => [elo_low, elo_high]), ...rungs.map(({ elo }) => elo)];
+  const low = Math.min(...heights), high = Math.max(...heights), first = models[0].version, last = models.at(-1).version;
+  const x = (version) => LEFT + ((version - first) / (last - first || 1)) * (WIDTH - LEFT - RIGHT);
+  const y = (elo) => TOP + ((high - elo) / (high - low || 1)) * (HEIGHT - TOP - BOTTOM);
+  const at = (version, elo) => `${x(version).toFixed(1)} ${y(elo).toFixed(1)}`;
+  const label = (place, text, options) => svg("text", { ...options, y: place.toFixed(1) }, text);
+  let below = HEIGHT;
+  return svg("svg", { class: "rating-curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Elo of ${models.length} champions over versions ${first} to ${last}; the last has ${Math.round(models.at(-1).elo)}` },
+    ticks(low, high).flatMap((elo) => [svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(elo), y2: y(elo) }), label(y(elo) + 4, `${elo}`, { x: LEFT - 6, class: "end" })]),
+    ticks(first, last).filter(Number.isInteger).map((version) => label(HEIGHT - 8, `${version}`, { x: x(version), class: "middle" })),
+    rungs.flatMap((rung) => {
+      below = Math.min(y(rung.elo) + 4, below - NAME_HEIGHT);
+      return [svg("line", { class: "rung", x1: LEFT, x2: WIDTH - RIGHT, y1: y(rung.elo), y2: y(rung.elo) }), label(below, rung.name, { x: WIDTH - RIGHT + 6, class: "rung-name" })];
+    }),
+    svg("path", { class: "band", d: `M${[...models.map((one) => at(one.version, one.elo_high)), ...models.toReversed().map((one) => at(one.version, one.elo_low))].join("L")}Z` }),
+    svg("path", { class: "line", d: `M${models.map((one) => at(one.version, one.elo)).join("L")}` }),
+    models.map((one) => svg("circle", { class: "dot", cx: x(one.version), cy: y(one.elo), r: 3.5 }, svg("title", {}, `version ${one.version}: ${Math.round(one.elo)} (${interval(one)})`))));
+}
+
+function open(player) {
+  const home = byId("detail");
+  home.hidden = false;
+  home.replaceChildren(
+    el("h2", {}, `Games of ${name(player)}`),
+    player.promoted_at === null ? "" : el("p", { class: "dim" }, `First promoted ${moment(player.promoted_at)} UTC.`),
+    player.meetings.length ? table([
+      ["against", (row) => (row.opponent.startsWith("model:") ? `version ${row.opponent.slice(6)}` : row.opponent)],
+      ["games", (row) => count(row.games), { right: true }],
+      ["points", (row) => (row.share === null ? "by places" : percent(row.share)), { right: true }],
+    ], player.meetings, { caption: `Rated games of ${name(player)}` }) : el("p", { class: "dim" }, "no rated games"));
+}
+
+try {
+  const found = await fetchJson(path("runs", run, "ladder"));
+  players = found.players;
+  notice(players.length ? (found.is_anchored ? "" : "No version has played against a classical player yet: ratings of versions are not anchored.") : "No rated game has been played yet.");
+  const champion = players.find((one) => one.is_champion);
+  byId("state").textContent = found.champion === null ? "no champion" : `champion ${found.champion}: ${champion === undefined || champion.elo === null ? "not anchored" : `${Math.round(champion.elo)} (${interval(champion)})`}`;
+  byId("curve").hidden = !found.is_anchored;
+  if (found.is_anchored) byId("curve").replaceChildren(curve());
+  byId("players").hidden = !players.length;
+  byId("players").replaceChildren(table([
+    ["player", (row) => el("button", { type: "button", class: "link", onclick: () => open(row) }, `${name(row)}${row.is_champion ? " ★" : ""}`)],
+    ["Elo", (row) => (row.elo === null ? "not anchored" : Math.round(row.elo)), { right: true }],
+    ["95 % interval", interval, { right: true }],
+    ["games", (row) => count(row.games), { right: true }],
+    ["promoted, UTC", (row) => (row.promoted_at === null ? "" : moment(row.promoted_at))],
+  ], players, { caption: "Ladder, strongest first", rowClass: (row) => (row.is_champion ? "champion" : "") }));
+} catch (error) {
+  notice(error.message, true);
+}

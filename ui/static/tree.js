@@ -1,0 +1,169 @@
+import { clear, layer, sign } from "./board.js";
+import { bars, byId, count, el, fetchJson, notice, offer, path, percent, signed } from "./common.js";
+
+const ARROWS = 5, LIMIT = 12, FEWEST = 3;
+const asked = new URLSearchParams(location.search);
+const form = byId("begin");
+let games = [], runs = [], study = null, source = null;
+let nodes = new Map(), open = new Set([""]), shown = []; // nodes by path, paths with shown replies, path of the board
+
+const key = (moves) => moves.join(",");
+
+function choose() {
+  const run = runs.find(({ name }) => name === form.elements.run.value);
+  form.elements.game.disabled = Boolean(run);
+  if (run) form.elements.game.value = run.game;
+  form.elements.model.value = run?.champion ? "champion" : "none";
+}
+
+async function begin() {
+  const { run, game, model, simulations, moves } = form.elements;
+  const wish = { game: game.value, model: model.value.trim(), simulations: Number(simulations.value), moves: moves.value.trim() };
+  if (run.value) wish.run = run.value;
+  notice("Beginning… The first search of a game compiles it, once, and a model needs a server: this takes some seconds.");
+  source?.close();
+  try {
+    study = await fetchJson(path("studies"), wish);
+  } catch (error) {
+    notice(error.message, true);
+    return;
+  }
+  history.replaceState(null, "", `?${new URLSearchParams({ ...wish, simulations: simulations.value })}`);
+  nodes = new Map();
+  open = new Set([""]);
+  shown = [];
+  const id = study.id;
+  source?.close(); // of a search that was begun meanwhile
+  const own = source = new EventSource(path("studies", id, "events"));
+  own.addEventListener("study", async (event) => {
+    if (study.id !== id) return own.close();
+    study = JSON.parse(event.data);
+    if (study.is_done) own.close();
+    await refresh();
+  });
+  own.addEventListener("fault", (event) => { own.close(); notice(JSON.parse(event.data).error, true); });
+}
+
+/** Read the opened nodes again, the first one alone while the search goes on. */
+async function refresh() {
+  about();
+  if (study.value === null) {
+    if (study.is_done) notice(study.fault || "the search found nothing", true);
+    return;
+  }
+  try {
+    for (const at of study.is_done ? [...open] : [""]) await read(at);
+    notice(study.fault, Boolean(study.fault));
+    byId("study").hidden = false;
+    await show(shown);
+  } catch (error) {
+    notice(error.message, true);
+  }
+}
+
+async function read(at) {
+  const wish = new URLSearchParams({ path: at, limit: LIMIT });
+  nodes.set(at, await fetchJson(`${path("studies", study.id, "node")}?${wish}`));
+}
+
+function about() {
+  byId("state").textContent = study.is_done ? (study.is_proven ? "proven" : "searched") : "searching…";
+  byId("stop").hidden = study.is_done;
+  const value = study.value === null ? [] : ["; player ", study.player, " ", el("strong", {}, signed(study.value)), study.is_proven ? " (proven)" : ""];
+  byId("about").replaceChildren(`${study.source}; ${count(study.visits)} of ${count(study.simulations)} simulations`, ...value, study.line.length ? `; line ${study.line.slice(0, 10).join(" ")}` : "");
+}
+
+/** Show a position of the tree with the moves that were visited most. */
+async function show(moves) {
+  const isNew = key(moves) !== key(shown) || !byId("board").getAttribute("src")?.includes(study.id);
+  shown = moves;
+  const at = key(moves), board = byId("board");
+  if (isNew) {
+    board.onload = arrows;
+    board.src = `${path("studies", study.id, "board")}?${new URLSearchParams({ path: at })}`;
+    board.alt = `Board after ${[...study.moves, ...moves].length} moves${moves.length ? `, the last one ${moves.at(-1)}` : ""}`;
+  }
+  if (!nodes.has(at)) await read(at);
+  const before = [...study.moves, ...moves].join(" ");
+  byId("where").replaceChildren("Position: ", el("button", { type: "button", class: "link", onclick: () => show([]) }, study.moves.length ? `after ${study.moves.join(" ")}` : "start"),
+    ...moves.flatMap((move, i) => [" › ", el("button", { type: "button", class: "link", onclick: () => show(moves.slice(0, i + 1)) }, move)]));
+  byId("text").textContent = nodes.get(at).text;
+  byId("deeper").hidden = !moves.length;
+  byId("to-play").href = `/play?${new URLSearchParams({ game: study.game, moves: before, ...(form.elements.run.value ? { run: form.elements.run.value } : {}) })}`;
+  draw();
+  arrows();
+}
+
+function arrows() {
+  clear(byId("frame"));
+  const node = nodes.get(key(shown));
+  if (!node?.cells.length) return;
+  const made = layer(byId("frame"), byId("board"), "Most visited moves");
+  if (!made) return;
+  made.setAttribute("role", "img");
+  const all = node.visits - 1 || 1;
+  made.append(...node.children.slice(0, ARROWS).filter(({ visits }) => visits).reverse().flatMap(({ path: cells, visits }) => sign(node.cells, cells, visits / all)));
+}
+
+async function toggle(at) {
+  if (open.has(at)) open.delete(at);
+  else {
+    try {
+      if (!nodes.has(at) || study.is_done) await read(at);
+      open.add(at);
+    } catch (error) {
+      notice(error.message, true);
+    }
+  }
+  draw();
+}
+
+function draw() {
+  const focused = document.activeElement?.dataset?.key;
+  const body = el("tbody");
+  rows(body, []);
+  const head = [["move"], ["N", "right"], ["Q", "right"], ["P", "right"], ["U", "right"], ["visits above prior"]];
+  byId("nodes").replaceChildren(el("table", { class: "tree" }, el("caption", { class: "hidden" }, "Tree of the search"),
+    el("thead", {}, el("tr", {}, head.map(([title, kind]) => el("th", { scope: "col", class: kind ?? "" }, title)))), body));
+  if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function rows(body, moves) {
+  const node = nodes.get(key(moves));
+  if (!node) return;
+  const all = node.visits - 1 || 1, level = moves.length;
+  const visited = node.children.filter(({ visits }, i) => visits || i < FEWEST);
+  for (const child of visited) {
+    const place = [...moves, child.move], at = key(place), isOpen = open.has(at);
+    const opener = child.is_open
+      ? el("button", { type: "button", class: "opener", "data-key": `open ${at}`, "aria-expanded": String(isOpen), "aria-label": `Replies to ${child.move}`, onclick: () => toggle(at) }, isOpen ? "▾" : "▸")
+      : el("span", { class: "opener" });
+    const name = child.is_open
+      ? el("button", { type: "button", class: "link", "data-key": `show ${at}`, "aria-current": key(shown) === at ? "true" : null, onclick: () => show(place).catch((error) => notice(error.message, true)) }, child.move)
+      : child.move;
+    body.append(el("tr", { class: key(shown) === at ? "chosen" : "" },
+      el("td", { class: `level-${Math.min(level, 9)}` }, opener, name),
+      el("td", { class: "right" }, count(child.visits)),
+      el("td", { class: "right" }, child.value === null ? "" : signed(child.value)),
+      el("td", { class: "right" }, percent(child.prior)),
+      el("td", { class: "right" }, child.exploration.toFixed(2)),
+      el("td", {}, bars(child.visits / all, child.prior))));
+    if (isOpen) rows(body, place);
+  }
+  if (node.legal > visited.length) body.append(el("tr", { class: "dim" }, el("td", { class: `level-${Math.min(level, 9)}`, colspan: 6 }, `and ${node.legal - visited.length} more moves of player ${node.player}`)));
+}
+
+form.addEventListener("submit", (event) => { event.preventDefault(); begin(); });
+form.elements.run.addEventListener("change", choose);
+byId("stop").addEventListener("click", () => fetchJson(`${path("studies", study.id)}/stop`, {}).catch((error) => notice(error.message, true)));
+byId("deeper").addEventListener("click", () => { form.elements.moves.value = [...study.moves, ...shown].join(" "); begin(); });
+
+try {
+  ({ games, runs } = await offer(form, asked));
+  choose();
+  for (const name of ["model", "simulations", "moves"]) if (asked.get(name)) form.elements[name].value = asked.get(name);
+  notice("");
+  if (asked.get("game")) await begin();
+} catch (error) {
+  notice(error.message, true);
+}

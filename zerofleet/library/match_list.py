@@ -1,0 +1,326 @@
+"""Matches of the gate as commands and pages show them: verdict, score, pairs of games, and the path of the sequential test.
+
+The journal holds the games of a match until the gatekeeper is started again; then the report of its verdict alone remains.
+The path is computed from the games by the rule of the run's settings, as the gatekeeper computes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from games.core import Game, State
+from games.positions import move_names, replay
+from zerofleet.contracts.gate_events import TRIAL_MATCH
+from zerofleet.contracts.promotions import Candidate, MatchReport
+from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
+from zerofleet.library.run_settings import gate_settings
+from zerofleet.library.values import Value
+from zerofleet.presets.gate_rules import stopping_rule, trial_rule
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.strength.gate_record import GateRecord, match_report, read_record
+from zerofleet.strength.matches import GameResult, Scoreboard, SequentialTest, StoppingRule, points
+
+__all__ = [
+    "MatchDetail",
+    "MatchGame",
+    "MatchList",
+    "MatchPair",
+    "MatchRow",
+    "StoredMatch",
+    "find_matches",
+    "match_detail",
+    "match_position",
+    "read_matches",
+]
+
+Kind = Literal["gate", "measurement", ""]
+Stage = Literal["open", "decided", "ended"]
+
+
+class MatchRow(Value):
+    """Match of a candidate, or measurement of a version that was promoted at once, from its point of view."""
+
+    id: str
+    """Id in the journal; empty where the report of the verdict alone remains."""
+    kind: Kind
+    """Match of the gate before a promotion, or measurement after one; empty where the journal no longer tells."""
+    version: int
+    opponent: int
+    """Version of the champion, or of the reference."""
+    state: Stage
+    """`open`, `decided` by its rule, or `ended` without a verdict, as when the champion changed meanwhile."""
+    status: str
+    """Status of the version at present: promoted, rejected, playing, trial, …"""
+    reason: str
+    pairs: int
+    """Pairs of games that count: those before the decision; groups of all seatings in games of more players."""
+    wins: int
+    draws: int
+    losses: int
+    pentanomial: tuple[int, int, int, int, int]
+    """Number of pairs by the version's score in half points: index 0 = no point, 4 = two wins."""
+    share: float
+    """Share of points in [0, 1]."""
+    share_low: float
+    """Lower end of its 95 % interval."""
+    share_high: float
+    """Upper end of its 95 % interval."""
+    log_likelihood_ratio: float
+    """Value of the sequential test; 0 when another rule decides."""
+    llr_low: float | None
+    """Bound at which the version fails; None without a sequential test, or while its settings are unknown."""
+    llr_high: float | None
+    """Bound at which it passes."""
+
+
+class MatchList(Value):
+    """Matches of a run, newest first."""
+
+    matches: tuple[MatchRow, ...]
+    rule: str
+    """Settings of the gate, in words."""
+    fault: str
+    """Reason why the settings of the gate are unknown; empty where they are known."""
+
+
+class MatchGame(Value):
+    """Game of a match."""
+
+    seats: tuple[int, ...]
+    """Seats of the version, from 1."""
+    moves: tuple[str, ...]
+    """All moves, the opening included."""
+    scores: tuple[float, ...]
+    """By seat, in [-1, 1]."""
+    points: float
+    """The version's share of the points."""
+
+
+class MatchPair(Value):
+    """Games from one opening, one for each seating of the players."""
+
+    number: int
+    """From 1."""
+    opening_plies: int
+    """Moves of the opening, which all its games share."""
+    is_counted: bool
+    """Whether it counts: it is complete, and was begun before the decision."""
+    points: float | None
+    """The version's share of the points; None while a game is missing."""
+    games: tuple[MatchGame, ...]
+
+
+class MatchDetail(MatchRow):
+    """Match with its games."""
+
+    path: tuple[float, ...]
+    """Value of the sequential test after each pair that counts, from 0 before the first; empty without such a test."""
+    games: tuple[MatchPair, ...]
+    """Pairs in the order in which they began; empty where their games are gone."""
+
+
+def read_matches(paths: RunPaths, model: str, game: Game) -> tuple[GateRecord, MatchList]:
+    """Return the record of the gate and its matches, from one look at the journal. Raises `RunDirectoryError`."""
+    rules, closed = _Rules.of(paths), []
+
+    def keep(record: GateRecord, board: Scoreboard) -> None:
+        closed.append(_row_of(board, _candidate(record, board), rules, is_open=False))
+
+    record = read_record(paths.gatekeeper, model, game, at_close=keep)
+    boards = [board for purpose, board in record.boards.values() if purpose == "gate"]
+    still_open = [_row_of(board, _candidate(record, board), rules, is_open=True) for board in boards]
+    rows = [*closed, *still_open]
+    told = {(row.version, row.opponent) for row in rows if row.state == "decided"}
+    reports = [
+        _row(version, one, one.match, rules.gate if one.match.log_likelihood_ratio else None)
+        for version, one in sorted(record.candidates.items())
+        if one.match is not None and (version, one.match.champion_version) not in told
+    ]
+    listed = [row.model_copy(update={"status": _status(record, row.version)}) for row in (*reports, *rows)]
+    return record, MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
+
+
+def match_position(stored: StoredMatch, *, pair: int, number: int, ply: int) -> State:
+    """Return a position of a match: `pair` and the `number` of its game count from 1, `ply` 0 is the start.
+
+    Raises `InvalidRequest`.
+    """
+    board = stored.board
+    played = _by_group(board).get(pair - 1, [])
+    if not 1 <= number <= len(played):
+        raise InvalidRequest(f"match {board.terms.match_id} has no game {number} of pair {pair}")
+    moves = played[number - 1].moves
+    if not 0 <= ply <= len(moves):
+        raise InvalidRequest(f"there is no position {ply}; the game has positions 0 to {len(moves)}")
+    return replay(board.terms.game, moves[:ply], _seed(board, pair - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Stopping rules of a run; without its settings none."""
+
+    gate: StoppingRule | None = None
+    trial: StoppingRule | None = None
+    words: str = ""
+    fault: str = ""
+
+    @classmethod
+    def of(cls, paths: RunPaths) -> _Rules:
+        try:
+            settings = gate_settings(paths)
+            gate, trial = stopping_rule(settings), trial_rule(settings)
+        except ConfigurationError as error:
+            return cls(fault=str(error))
+        words = {
+            "off": "every candidate is promoted",
+            "share": f"a candidate needs {settings.share:.0%} of the points of {settings.max_pairs} pairs",
+            "sprt": f"a sequential test of {_elo(settings.elo1)} against {_elo(settings.elo0)} Elo",
+            "watch": "every candidate is promoted at once, and measured afterwards by a sequential test of "
+            f"{_elo(settings.watch_elo1)} against {_elo(settings.watch_elo0)} Elo",
+        }
+        return cls(gate, trial, words[settings.mode])
+
+    def of_match(self, match_id: str) -> StoppingRule | None:
+        return self.trial if match_id.startswith(TRIAL_MATCH) else self.gate
+
+
+def _row_of(board: Scoreboard, candidate: Candidate | None, rules: _Rules, *, is_open: bool) -> MatchRow:
+    match_id, opponent = board.terms.match_id, board.terms.players[1].version or 0
+    rule, report = rules.of_match(match_id), None if candidate is None or is_open else candidate.match
+    stage: Stage = "open" if is_open else "decided"
+    if report is None or report.champion_version != opponent:
+        standing = board.standing()
+        report = match_report(opponent, standing, 0.0 if rule is None else rule.log_likelihood_ratio(standing))
+        stage = "open" if is_open else "ended"
+    kind: Kind = "measurement" if match_id.startswith(TRIAL_MATCH) else "gate"
+    row = _row(_version(board), candidate, report, rule)
+    return row.model_copy(update={"id": match_id, "kind": kind, "state": stage})
+
+
+def _row(version: int, candidate: Candidate | None, report: MatchReport, rule: StoppingRule | None) -> MatchRow:
+    """Return the row of a decided match of which the report alone remains."""
+    llr_low, llr_high = _bounds(rule)
+    return MatchRow(
+        id="",
+        kind="",
+        version=version,
+        opponent=report.champion_version,
+        state="decided",
+        status="" if candidate is None else candidate.status.value,
+        reason="" if candidate is None else candidate.reason,
+        pairs=sum(report.pentanomial),
+        wins=report.wins,
+        draws=report.draws,
+        losses=report.losses,
+        pentanomial=report.pentanomial,
+        share=report.share,
+        share_low=report.share_low,
+        share_high=report.share_high,
+        log_likelihood_ratio=report.log_likelihood_ratio,
+        llr_low=llr_low,
+        llr_high=llr_high,
+    )
+
+
+def _elo(difference: float) -> str:
+    return f"{difference:+g}" if difference else "0"
+
+
+def _status(record: GateRecord, version: int) -> str:
+    candidate = record.candidates.get(version)
+    return "" if candidate is None else candidate.status.value
+
+
+def _bounds(rule: StoppingRule | None) -> tuple[float, float] | tuple[None, None]:
+    return (rule.sprt.lower, rule.sprt.upper) if isinstance(rule, SequentialTest) else (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMatch:
+    """Match whose games the journal holds: its board, with the candidate at its close, or at present."""
+
+    board: Scoreboard
+    candidate: Candidate | None
+    is_open: bool
+    status: str
+    """Status of the version at present."""
+
+
+def find_matches(paths: RunPaths, model: str, game: Game, match_ids: Sequence[str]) -> dict[str, StoredMatch]:
+    """Return matches by id, from one look at the journal. Raises `ModelNotFound`, `RunDirectoryError`."""
+    closed: dict[str, tuple[Scoreboard, Candidate | None]] = {}
+
+    def keep(record: GateRecord, board: Scoreboard) -> None:
+        if board.terms.match_id in match_ids:
+            closed[board.terms.match_id] = (board, _candidate(record, board))
+
+    record = read_record(paths.gatekeeper, model, game, at_close=keep)
+    found = {
+        match_id: StoredMatch(board, one, False, _status(record, _version(board))) for match_id, (board, one) in closed.items()
+    }
+    for match_id, (purpose, board) in record.boards.items():
+        if match_id in match_ids and purpose == "gate":
+            found[match_id] = StoredMatch(board, None, True, _status(record, _version(board)))
+    if missing := [match_id for match_id in match_ids if match_id not in found]:
+        raise ModelNotFound(f"the journal has no games of match {missing[0]!r}: the list of matches has those that are stored")
+    return found
+
+
+def match_detail(found: StoredMatch, paths: RunPaths) -> MatchDetail:
+    """Return a match with its games, whose moves are named by the rules."""
+    rules, board = _Rules.of(paths), found.board
+    rule = rules.of_match(board.terms.match_id)
+    row = _row_of(board, found.candidate, rules, is_open=found.is_open).model_copy(update={"status": found.status})
+    path: tuple[float, ...] = ()
+    if isinstance(rule, SequentialTest):
+        path = tuple(rule.log_likelihood_ratio(board.standing(groups)) for groups in range(row.pairs + 1))
+    return MatchDetail(**dict(row), path=path, games=tuple(_pairs(board, row.pairs)))
+
+
+def _version(board: Scoreboard) -> int:
+    return board.terms.players[0].version or 0
+
+
+def _candidate(record: GateRecord, board: Scoreboard) -> Candidate | None:
+    return record.candidates.get(_version(board))
+
+
+def _by_group(board: Scoreboard) -> dict[int, list[GameResult]]:
+    """Return the games by group, each in the order of the seatings."""
+    found: dict[int, list[GameResult]] = {}
+    for result in sorted(board.results(), key=lambda one: (one.group, one.seating)):
+        found.setdefault(result.group, []).append(result)
+    return found
+
+
+def _pairs(board: Scoreboard, counted: int) -> list[MatchPair]:
+    pairs = []
+    for group, results in _by_group(board).items():
+        shares = [points(one.seating, one.scores) for one in results]
+        opening, is_complete = board.opening(group), len(results) == board.terms.games_per_group
+        pairs.append(
+            MatchPair(
+                number=group + 1,
+                opening_plies=0 if opening is None else len(opening.moves),
+                is_counted=group < counted,
+                points=sum(shares) / len(shares) if is_complete else None,
+                games=tuple(_game(board, one, share) for one, share in zip(results, shares, strict=True)),
+            )
+        )
+    return pairs
+
+
+def _game(board: Scoreboard, result: GameResult, share: float) -> MatchGame:
+    return MatchGame(
+        seats=tuple(seat for seat, player in enumerate(result.seating, start=1) if player == 0),
+        moves=tuple(move_names(board.terms.game, result.moves, _seed(board, result.group))),
+        scores=result.scores,
+        points=share,
+    )
+
+
+def _seed(board: Scoreboard, group: int) -> int:
+    opening = board.opening(group)
+    return 0 if opening is None else opening.seed

@@ -1,0 +1,209 @@
+"""Readers of a run's files that stay open between requests: metrics, gate, models, matches and stored games.
+
+Nothing here needs a service: every value is that of the files, while the run goes on and after it has ended. What was read is
+kept until its files change.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from games.core import Game, State, make
+from zerofleet.contracts.manifests import Champion
+from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.promotions import Candidate, Rung
+from zerofleet.contracts.records import ValidatedGame
+from zerofleet.library.ladder_list import Ladder, ladder_of
+from zerofleet.library.match_list import (
+    MatchDetail,
+    MatchList,
+    StoredMatch,
+    find_matches,
+    match_detail,
+    match_position,
+    read_matches,
+)
+from zerofleet.library.metrics import Metrics, read_metrics
+from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
+from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
+from zerofleet.library.seat_results import SeatResults, seat_results
+from zerofleet.library.stored_games import GameList, find_game, list_games, read_game
+from zerofleet.library.times import time_of
+from zerofleet.service.settings import open_run_store
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.gate_journal import JOURNAL_FILE
+from zerofleet.storage.runs import RunHeader, RunPaths, read_header
+from zerofleet.strength.ladders.standings import standings
+
+__all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
+
+GAMES_KEPT = 32  # replayed games, for the boards of a replay
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Record of the gate of a run."""
+
+    candidates: dict[int, Candidate]
+    """By version, ascending."""
+    rungs: tuple[Rung, ...]
+    ladder: Ladder
+    matches: MatchList
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Sizes and times of the files from which a value is made."""
+
+    stamps: tuple[tuple[int, int], ...]
+
+
+class OpenRun:
+    """A run with its readers; methods block on the disk and are thread-safe."""
+
+    def __init__(self, name: str, paths: RunPaths) -> None:
+        """Open the run called `name`. Raises `RunDirectoryError`, `GameError`."""
+        self.name = name
+        self.paths = paths
+        self.header: RunHeader = read_header(paths.root)
+        self.game: Game = make(self.header.game, **self.header.parameters)
+        self.model = model_name(self.game)
+        self._guard = threading.Lock()
+        self._match_guard = threading.Lock()
+        self._log: GameLog | None = None
+        self._games: OrderedDict[str, tuple[int, ValidatedGame]] = OrderedDict()
+        self._metrics: tuple[Signature, Metrics] | None = None
+        self._gate: tuple[Signature, Gate] | None = None
+        self._models: tuple[Signature, ModelList] | None = None
+        self._match: tuple[Signature, str, StoredMatch] | None = None
+
+    def metrics(self) -> Metrics:
+        """Return the columns of the run's metrics, read again when a file has changed."""
+        signature = signature_of(self.paths.metrics / "trainer.jsonl", self.paths.metrics / "run.jsonl")
+        with self._guard:
+            if self._metrics is None or self._metrics[0] != signature:
+                self._metrics = (signature, read_metrics(self.paths.metrics))
+            return self._metrics[1]
+
+    def champion(self) -> Champion | None:
+        """Return the champion of the run."""
+        return open_run_store(self.paths).champion(self.model)
+
+    def history(self) -> list[Champion]:
+        """Return every promotion, oldest first."""
+        return open_run_store(self.paths).history(self.model, whole=True)
+
+    def gate(self) -> Gate:
+        """Return candidates, ratings and matches from the gatekeeper's journal.
+
+        Raises `RunDirectoryError` for a damaged one.
+        """
+        home = self.paths.models / self.model
+        signature = signature_of(self.paths.gatekeeper / JOURNAL_FILE, home / "champion_history.jsonl", self.paths.experiment)
+        with self._guard:
+            if self._gate is None or self._gate[0] != signature:
+                record, matches = read_matches(self.paths, self.model, self.game)
+                history = open_run_store(self.paths).history(self.model)
+                rungs = tuple(standings(record, history))
+                ladder = ladder_of(rungs, record.evidence(), history)
+                self._gate = (signature, Gate(dict(sorted(record.candidates.items())), rungs, ladder, matches))
+            return self._gate[1]
+
+    def overview(self) -> Overview:
+        """Return the state of the run from its files alone. Raises as `gate`."""
+        gate = self.gate()
+        readings, at = recorded_readings(self.metrics(), self.champion(), tuple(gate.candidates.values()), gate.rungs)
+        return describe(readings, at=at, is_live=False, events=self.promotions())
+
+    def promotions(self) -> list[Event]:
+        """Return the newest promotions as events."""
+        newest = [(one, time_of(one.promoted_at_ms)) for one in self.history()[-EVENTS_SHOWN:]]
+        return [Event(at=at, text=f"version {one.version} promoted: {one.reason}") for one, at in newest if at is not None]
+
+    def models(self) -> ModelList:
+        """Return a row for each version, read again when a version, the journal or the champion has changed."""
+        home, gate = self.paths.models / self.model, self.gate()
+        signature = signature_of(home, home / "champion_history.jsonl", self.paths.gatekeeper / JOURNAL_FILE)
+        with self._guard:
+            if self._models is None or self._models[0] != signature:
+                self._models = (signature, list_models(self.paths, self.model, gate.candidates, gate.rungs))
+            return self._models[1]
+
+    def version(self, version: int) -> ModelDetail:
+        """Return a version with its manifest. Raises `ModelNotFound`, `CorruptModel`."""
+        gate = self.gate()
+        return model_detail(self.paths, self.model, version, gate.candidates, gate.rungs)
+
+    def match(self, match_id: str) -> MatchDetail:
+        """Return a match with its games. Raises `ModelNotFound` where the journal does not hold them."""
+        with self._match_guard:
+            return match_detail(self._stored_match(match_id), self.paths)
+
+    def several_matches(self, match_ids: Sequence[str]) -> tuple[MatchDetail, ...]:
+        """Return matches with their games, as `match` does, from one look at the journal."""
+        found = find_matches(self.paths, self.model, self.game, match_ids)
+        return tuple(match_detail(found[match_id], self.paths) for match_id in match_ids)
+
+    def match_position(self, match_id: str, *, pair: int, number: int, ply: int) -> State:
+        """Return a position of a match; see `zerofleet.library.match_list.match_position`."""
+        with self._match_guard:
+            return match_position(self._stored_match(match_id), pair=pair, number=number, ply=ply)
+
+    def _stored_match(self, match_id: str) -> StoredMatch:
+        """Return a match; the last one is kept, whose positions a page asks for one by one. For one thread at a time."""
+        signature = signature_of(self.paths.gatekeeper / JOURNAL_FILE)
+        if self._match is None or self._match[:2] != (signature, match_id):
+            found = find_matches(self.paths, self.model, self.game, [match_id])
+            self._match = (signature, match_id, found[match_id])
+        return self._match[2]
+
+    def games(self, *, limit: int, before: int | None) -> GameList:
+        """Return stored games, newest first; see `list_games`. Raises `RunDirectoryError`, `RecordRejected`."""
+        with self._guard:
+            return list_games(self._opened(), limit=limit, before=before)
+
+    def seat_results(self) -> SeatResults:
+        """Return the results by seat of a sample of the stored games. Raises `RunDirectoryError`."""
+        with self._guard:
+            return seat_results(self._opened())
+
+    def stored(self, uid: str) -> tuple[int, ValidatedGame]:
+        """Return a stored game by its uid or a prefix, with its number. Raises `InvalidRequest`, `RecordRejected`."""
+        with self._guard:
+            if uid not in self._games:
+                logged = find_game(self._opened(), uid)
+                self._games[uid] = (logged.index, read_game(logged))
+                while len(self._games) > GAMES_KEPT:
+                    self._games.popitem(last=False)
+            self._games.move_to_end(uid)
+            return self._games[uid]
+
+    def close(self) -> None:
+        """Close the files."""
+        with self._guard:
+            if self._log is not None:
+                self._log.close()
+                self._log = None
+
+    def _opened(self) -> GameLog:
+        if self._log is None:
+            self._log = GameLog.open(self.paths.replay, writer=False)
+        else:
+            self._log.refresh()
+        return self._log
+
+
+def signature_of(*paths: Path) -> Signature:
+    """Return the present sizes and times of files; zeros for those that are not there."""
+    stamps = []
+    for path in paths:
+        try:
+            found = path.stat()
+            stamps.append((found.st_mtime_ns, found.st_size))
+        except OSError:
+            stamps.append((0, 0))
+    return Signature(tuple(stamps))

@@ -1,0 +1,111 @@
+"""Report of a run: the values of every page as one, from the files of the run, with the commands that show them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from importlib import metadata
+
+from zerofleet.errors import RecordRejected, RunDirectoryError
+from zerofleet.library.ladder_list import Ladder
+from zerofleet.library.match_list import MatchDetail, MatchList
+from zerofleet.library.model_list import ModelList
+from zerofleet.library.overview import Overview
+from zerofleet.library.run_files import OpenRun
+from zerofleet.library.run_list import RunRow, run_row
+from zerofleet.library.run_settings import RunSettings, run_settings
+from zerofleet.library.seat_results import SeatResults
+from zerofleet.library.series import RunSeries, run_series
+from zerofleet.library.stored_games import GameList
+from zerofleet.library.values import Value
+from zerofleet.supervisor.overview import overview
+
+__all__ = ["MATCHES_WITH_PATH", "RunReport", "read_report"]
+
+CURVE_POINTS = 240
+"""Rows of a curve: more than a chart of a report has pixels."""
+MATCHES_WITH_PATH = 24
+
+
+class RunReport(Value):
+    """Everything that a report shows."""
+
+    made_at: datetime
+    release: str
+    """Version of Zerofleet that made it."""
+    directory: str
+    seed: int
+    run: RunRow
+    overview: Overview
+    curves: RunSeries
+    results: SeatResults | None
+    """None without stored games."""
+    ladder: Ladder
+    models: ModelList
+    matches: MatchList
+    latest: tuple[MatchDetail, ...]
+    """The newest matches whose games the journal still holds, with the path of their test."""
+    games: GameList | None
+    """Newest stored games; None without any."""
+    games_fault: str
+    """Reason why there are no games to show; empty where there are."""
+    settings: RunSettings
+    commands: dict[str, str]
+    """Command that prints the values of a section, by its name."""
+
+
+def read_report(run: OpenRun, *, games: int, made_at: datetime, with_matches: int = MATCHES_WITH_PATH) -> RunReport:
+    """Return the report of a run, which may be in progress, with at most `games` stored games.
+
+    Raises `RunDirectoryError` for a damaged journal or pointer, `OSError`.
+    """
+    gate = run.gate()
+    stored, results, fault = _games(run, games)
+    told = [row.id for row in gate.matches.matches if row.id][:with_matches]
+    return RunReport(
+        made_at=made_at,
+        release=metadata.version("zerofleet"),
+        directory=str(run.paths.root.absolute()),
+        seed=run.header.seed,
+        run=run_row(run.name, overview(run.paths.root)),
+        overview=run.overview(),
+        curves=run_series(run.metrics(), run.history(), points=CURVE_POINTS),
+        results=results,
+        ladder=gate.ladder,
+        models=run.models(),
+        matches=gate.matches,
+        latest=run.several_matches(told),
+        games=stored,
+        games_fault=fault,
+        settings=run_settings(run.paths),
+        commands=_commands(run, stored),
+    )
+
+
+def _games(run: OpenRun, limit: int) -> tuple[GameList | None, SeatResults | None, str]:
+    try:
+        found, results = run.games(limit=max(1, limit), before=None), run.seat_results()
+    except (RunDirectoryError, RecordRejected) as error:  # the trainer has not begun, or an earlier release stored them
+        return None, None, str(error)
+    if not found.games:
+        return None, None, "no game is stored yet"
+    return found.model_copy(update={"games": found.games[:limit]}), results, ""
+
+
+def _commands(run: OpenRun, stored: GameList | None) -> dict[str, str]:
+    root = str(run.paths.root)
+    game = [run.header.game, *(word for name, value in run.header.parameters.items() for word in ("--set", f"{name}={value}"))]
+    on_run = ["--run-dir", root]
+    words: dict[str, Sequence[str]] = {
+        "run": ["status", root, "--json"],
+        "overview": ["status", root],
+        "curves": ["curves", "--run-dir", root],
+        "models": ["models", "list", *game, *on_run, "--json"],
+        "games": ["games", "list", *game, *on_run, "--json"],
+        "report": ["report", root, "--json"],
+        "pages": ["ui", *on_run],
+    }
+    if stored is not None and stored.games:
+        words["game"] = ["games", "show", game[0], stored.games[0].uid[:12], *game[1:], *on_run]
+    return {name: shlex.join(["zerofleet", *command]) for name, command in words.items()}

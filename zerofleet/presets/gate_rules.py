@@ -1,0 +1,25 @@
+"""Stopping rules of a gate, from its settings: the gatekeeper decides by them, and pages draw their bounds."""
+
+from __future__ import annotations
+
+from zerofleet.presets.parts import GateSettings
+from zerofleet.strength.matches import FixedGames, SequentialTest, ShareOfPoints, StoppingRule
+from zerofleet.strength.ratings import Sprt
+
+__all__ = ["stopping_rule", "trial_rule"]
+
+
+def stopping_rule(gate: GateSettings) -> StoppingRule:
+    """Return the rule of gate matches. Raises `ConfigurationError` for an impossible test."""
+    if gate.mode == "share":
+        return ShareOfPoints(gate.share, gate.max_pairs)
+    if gate.mode == "sprt":
+        return SequentialTest(Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta))
+    if gate.mode == "watch":
+        return trial_rule(gate)
+    return FixedGames()
+
+
+def trial_rule(gate: GateSettings) -> SequentialTest:
+    """Return the test of versions that were promoted at once. Raises as `stopping_rule`."""
+    return SequentialTest(Sprt(gate.watch_elo0, gate.watch_elo1, gate.alpha, gate.beta))
