@@ -30,7 +30,6 @@ from zerofleet.contracts.naming import MAX_REQUEST_ROWS
 from zerofleet.contracts.priorities import Priority, level_of
 from zerofleet.contracts.shared_memory import (
     MAX_PACKET_BYTES,
-    PROTOCOL,
     Hello,
     Kind,
     OutputShape,
@@ -39,7 +38,7 @@ from zerofleet.contracts.shared_memory import (
     inputs,
     outputs,
 )
-from zerofleet.errors import ConfigurationError, InvalidRequest, Overloaded, Unavailable, ZerofleetError
+from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
 from zerofleet.rpc.errors import status_of
 from zerofleet.telemetry import tracing
 
@@ -125,12 +124,10 @@ class BlockConnection:
         self._expiry.cancel()
         try:
             hello = Hello.unpack(packet)
-            if hello.protocol != PROTOCOL:
-                raise ConfigurationError(f"the client has protocol {hello.protocol} of shared memory, this server {PROTOCOL}")
             self._admit(hello)
             self._reserved_bytes = hello.region_bytes
             descriptor = _region(hello.region_bytes)
-        except ZerofleetError as error:
+        except Exception as error:
             code, text = status_of(error)
             self._send(Reply(int(code.value[0]), 0, 0, text=text))
             self.close(text)
@@ -158,9 +155,11 @@ class BlockConnection:
         if request.kind == Kind.CANCEL:
             self._cancel(request)
             return
+        span = _span(extra)
         try:
-            self._evaluate(request, extra)
+            self._evaluate(request, span)
         except Exception as error:
+            _end(span, error)
             self._refuse(request, error)
 
     def _cancel(self, request: Request) -> None:
@@ -169,10 +168,11 @@ class BlockConnection:
         if ticket is not None and number == request.ticket and not ticket.future.done():
             self._plane.withdraw(ticket)
 
-    def _evaluate(self, request: Request, extra: bytes) -> None:
+    def _evaluate(self, request: Request, span: tracing.Span) -> None:
         """Check a request and queue it. Raises the error with which to refuse it."""
         if self._plane.draining:
             raise Unavailable("the server is shutting down; use another one or try again later")
+        self._plane.require_room()  # before anything is read, as in `inference_server.admission`
         if request.version < 1:
             raise InvalidRequest(f"model version {request.version} does not exist; versions begin at 1")
         served = self._plane.registry.resolve(self._model, request.version)
@@ -191,7 +191,6 @@ class BlockConnection:
             served.statistics.failure.add(time.monotonic() - began_s)
             raise
         self._waiting[request.slot] = request.ticket, ticket
-        span = _span(extra)
         ticket.future.add_done_callback(
             functools.partial(self._answer, request, served, places=places, shapes=shapes, began_s=began_s, span=span)
         )
@@ -226,26 +225,44 @@ class BlockConnection:
         span: tracing.Span,
     ) -> None:
         """Send the reply of a request that is done; called by its future."""
-        span.end()
-        cancelled = future.cancelled()
-        error = None if cancelled else future.exception()
-        ok = error is None and not cancelled
-        (served.statistics.success if ok else served.statistics.failure).add(time.monotonic() - began_s)
-        if self._closed:
-            return
-        self._waiting.pop(request.slot)
-        if cancelled:
-            self._send(Reply(_CANCELLED, request.slot, request.ticket, text="the request was cancelled"))
-        elif error is not None:
-            self._refuse(request, error)
+        self._waiting.pop(request.slot, None)  # None after `close`
+        if future.cancelled():
+            _end(span)
+            reply = Reply(_CANCELLED, request.slot, request.ticket, text="the request was cancelled")
         else:
-            for place, rows in zip(places, future.result().output, strict=False):  # extra heads only as requested
-                place[:] = rows
-            self._send(Reply(_OK, request.slot, request.ticket, served.version, shapes))
+            reply = self._reply(request, served, future, places=places, shapes=shapes, began_s=began_s, span=span)
+        if not self._closed:
+            self._send(reply)
 
-    def _refuse(self, request: Request, error: BaseException) -> None:
-        code, text = status_of(error)
-        self._send(Reply(int(code.value[0]), request.slot, request.ticket, text=text))
+    @staticmethod
+    def _reply(
+        request: Request,
+        served: ServedVersion,
+        future: Answered,
+        *,
+        places: list[Any],
+        shapes: tuple[OutputShape, ...],
+        began_s: float,
+        span: tracing.Span,
+    ) -> Reply:
+        """Write the outputs of a request into its slot, count it, and return its reply, which may be a refusal."""
+        try:
+            result = future.result()
+            for place, rows in zip(places, result.output, strict=False):  # extra heads only as requested
+                place[:] = rows
+        except Exception as error:
+            _end(span, error)
+            served.statistics.failure.add(time.monotonic() - began_s)
+            return _refusal(request, error)
+        if span is not tracing.NO_SPAN:
+            tracing.note(span, model=served.manifest.model, version=served.version, positions=request.rows)
+            tracing.note(span, queue_s=round(result.queue_s, 6), compute_s=round(result.compute_s, 6))
+        _end(span)
+        served.statistics.success.add(time.monotonic() - began_s)
+        return Reply(_OK, request.slot, request.ticket, served.version, shapes)
+
+    def _refuse(self, request: Request, error: Exception) -> None:
+        self._send(_refusal(request, error))
 
     def _send(self, reply: Reply) -> None:
         try:
@@ -254,6 +271,19 @@ class BlockConnection:
             self.close("the client does not read its replies")
         except OSError as error:
             self.close(f"the connection failed: {error}")
+
+
+def _refusal(request: Request, error: Exception) -> Reply:
+    code, text = status_of(error)
+    return Reply(int(code.value[0]), request.slot, request.ticket, text=text)
+
+
+def _end(span: tracing.Span, error: Exception | None = None) -> None:
+    if span is tracing.NO_SPAN:
+        return
+    if error is not None:
+        tracing.fail(span, error)
+    span.end()
 
 
 def _region(size: int) -> int:

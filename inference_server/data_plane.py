@@ -116,25 +116,32 @@ class DataPlane:
             metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
             raise
         finally:
-            metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)
+            self._count_waiting()
 
     def submit(
         self, served: ServedVersion, states: np.ndarray, legal: np.ndarray, *, patience_s: float, priority: Priority
     ) -> Ticket:
         """Queue checked arrays without waiting; the ticket's future gets the output, or the error. Raises as `infer`."""
-        if (full := self._batcher.full) is not None:
-            metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
-            raise Overloaded(full)
         expires_s = time.monotonic() + patience_s
         try:
-            return self._batcher.submit(served, states, legal, expires_s=expires_s, priority=priority)
+            ticket = self._batcher.submit(served, states, legal, expires_s=expires_s, priority=priority)
         except Overloaded:
             metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
             raise
         finally:
-            metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)
+            self._count_waiting()
+        ticket.future.add_done_callback(self._count_waiting)
+        return ticket
+
+    def require_room(self) -> None:
+        """Raise `Overloaded` while requests are rejected unread; see `inference_server.admission`."""
+        if (full := self._batcher.full) is not None:
+            metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
+            raise Overloaded(full)
 
     def withdraw(self, ticket: Ticket) -> None:
         """Cancel a request made with `submit`; others are not affected."""
         self._batcher.withdraw(ticket)
+
+    def _count_waiting(self, done: object = None) -> None:
         metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)

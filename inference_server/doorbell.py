@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import structlog
 
 from inference_server.block_connection import BlockConnection
 from inference_server.data_plane import DataPlane
-from zerofleet.contracts.shared_memory import Hello, doorbell_path
+from zerofleet.contracts.shared_memory import ROOT, Hello, doorbell_path, user_of
 from zerofleet.errors import ConfigurationError, Overloaded, Unavailable
 from zerofleet.rpc.errors import error_of
 from zerofleet.rpc.security.interceptors import RoleInterceptor
@@ -31,8 +30,6 @@ MAX_CLIENTS = 256
 _METHOD = "/inference.GRPCInferenceService/ModelInfer"  # the call whose roles and refusals hold here too
 _BACKLOG = 64
 _ACCEPT_AGAIN_S = 1.0  # after the process ran out of descriptors
-_CREDENTIALS = struct.Struct("3i")  # process, user, group
-_ROOT = 0
 
 log = structlog.get_logger()
 
@@ -91,9 +88,9 @@ class Doorbell:
             self._loop.call_later(_ACCEPT_AGAIN_S, self._listen_again)
             return
         connection.setblocking(False)
-        user = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1]
-        if len(self._clients) >= MAX_CLIENTS or user not in {os.geteuid(), _ROOT}:
-            metrics.INFERENCE_REFUSED.labels(reason="calls" if user in {os.geteuid(), _ROOT} else "token").inc()
+        known = user_of(connection) in {os.geteuid(), ROOT}
+        if len(self._clients) >= MAX_CLIENTS or not known:
+            metrics.INFERENCE_REFUSED.labels(reason="calls" if known else "token").inc()
             connection.close()
             return
         self._clients.add(BlockConnection(connection, self._plane, admit=self._admit, on_close=self._left))

@@ -37,9 +37,9 @@ class WorkerSettings(StoreSettings):
 
     inference_address: str
     """Address of the inference server: host:port, dns:///name:port or unix:/path."""
-    transport: Transport = "grpc"
-    """Transport of positions: grpc; shared_memory for Zerofleet's inference server on the same host at a unix socket; or auto,
-    which is shared memory where the server offers it and gRPC otherwise. The log names the one in use."""
+    transport: Transport = "auto"
+    """Transport of positions: auto, which is shared memory where Zerofleet's inference server offers it to this host, at a unix
+    socket, and gRPC otherwise; grpc; or shared_memory. The log names the one in use."""
     gatekeeper_address: str
     """Address of the gatekeeper: host:port or unix:/path."""
     token: SecretStr | None = None

@@ -16,21 +16,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fake_network import MODEL, FakeLoader, Wire, expected_value, until
+from fake_network import ACTIONS, MODEL, FakeLoader, Wire, expected_value, until
 from structlog.testing import capture_logs
 
 import games
 from inference_server import block_connection, doorbell
+from inference_server.block_connection import BlockConnection
+from zerofleet.contracts.naming import MAX_REQUEST_ROWS
 from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.shared_memory import (
     MAX_PACKET_BYTES,
     PROTOCOL,
     Hello,
     Kind,
+    OutputShape,
     Reply,
     Request,
     doorbell_path,
     inputs,
+    rows_in,
     slot_bytes_of,
 )
 from zerofleet.errors import (
@@ -41,13 +45,16 @@ from zerofleet.errors import (
     Overloaded,
     PermissionRefused,
     Unavailable,
+    ZerofleetError,
 )
-from zerofleet.evaluators import shared_memory, transports
+from zerofleet.evaluators import block_link, shared_memory, transports
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.block_link import BlockLink, _first_packet, _mapped
+from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.shared_memory import SharedMemoryEvaluator
 from zerofleet.evaluators.transports import NearestEvaluator, connected_evaluator
+from zerofleet.telemetry import metrics
 from zerofleet.testing import EvaluatorContract
 
 GAME = games.make("tic_tac_toe")
@@ -127,6 +134,10 @@ async def held(loader: FakeLoader, evaluator: SharedMemoryEvaluator, batch: Leaf
     finally:
         loader.gate.set()
         await asyncio.wait([task])
+
+
+def connected(address: str):
+    return connected_evaluator(address, GAME, transport="auto", retry_s=0.0, timeout_s=60.0)
 
 
 class Peer:
@@ -291,6 +302,57 @@ async def test_a_batch_that_fails_and_an_answer_that_is_not_finite_are_errors_of
         assert len((await evaluator.evaluate(leaves, version=V1)).policy) == 8
 
 
+async def test_outputs_that_do_not_fit_their_slot_are_an_error_and_the_slot_is_free_again(
+    near, address, leaves, loader, monkeypatch
+):
+    wide = (np.zeros((8, 1000), np.float16), np.zeros((8, 2), np.float32))
+    monkeypatch.setattr(shared_memory, "SLOTS", 1)
+    async with client(address) as evaluator:
+        with monkeypatch.context() as patched:
+            patched.setattr(type(loader.networks[1]), "evaluate", lambda self, states, legal: wide)
+            with pytest.raises(ZerofleetError, match="internal error"):
+                await evaluator.evaluate(leaves, version=V1)
+        assert len((await evaluator.evaluate(leaves, version=V1)).policy) == 8
+
+
+async def test_requests_are_counted_as_those_over_grpc(near, address, leaves, loader):
+    served = near.server.plane.registry.resolve(MODEL, 1)
+
+    async def counted(evaluator) -> tuple[int, int]:
+        """Make one request that succeeds, one that is refused and one that is cancelled in the queue."""
+        before = served.statistics.success.count, served.statistics.failure.count
+        async with held(loader, evaluator, leaves):
+            task = asyncio.create_task(evaluator.evaluate(leaves, version=V1))
+            await until(lambda: near.waiting_rows() == 8)
+            task.cancel()
+            await until(lambda: near.waiting_rows() == 0)
+        with pytest.raises(InvalidRequest):
+            await evaluator.evaluate(LeafBatch(leaves.states, np.full_like(leaves.legal, -1)), version=V1)
+        assert metrics.INFERENCE_QUEUE._value.get() == 0
+        return served.statistics.success.count - before[0], served.statistics.failure.count - before[1]
+
+    async with client(address) as evaluator, KServeEvaluator(address, MODEL, retry_s=0.0) as other:
+        assert await counted(evaluator) == await counted(other) == (1, 1)
+
+
+async def test_a_full_queue_refuses_requests_before_it_reads_them(open_near, publish, address, leaves, loader, knock):
+    publish()
+    async with open_near(max_queue_positions=8) as wire, client(address) as evaluator:
+        peer = knock()
+        await peer.greet()
+        async with held(loader, evaluator, leaves):
+            waiting = asyncio.create_task(evaluator.evaluate(leaves, version=V1))
+            await until(lambda: wire.waiting_rows() == 8)
+            refused = metrics.INFERENCE_REFUSED.labels(reason="overload")
+            before = refused._value.get()
+            with pytest.raises(Overloaded):
+                await evaluator.evaluate(leaves, version=V1)
+            peer.send(leaves)  # no positions were written: a server that reads them says INVALID_ARGUMENT
+            assert (await peer.reply()).status == 8  # RESOURCE_EXHAUSTED
+            assert refused._value.get() == before + 2
+        await waiting
+
+
 async def test_a_retired_version_is_not_found_and_its_successor_answers(near, address, leaves, publish):
     async with client(address) as evaluator:
         await near.server.plane.registry.serve(MODEL, [publish()])
@@ -317,6 +379,7 @@ async def test_a_retired_version_is_not_found_and_its_successor_answers(near, ad
         Hello(PROTOCOL, MODEL, 2, -64).pack(),
         HELLO.pack().replace(b": 2", b": true"),
         HELLO.pack().replace(b'"slots"', b'"spots"'),
+        HELLO.pack().replace(b'"token": ""', b'"token": "\\ud800"'),
         b"x" * (64 << 10),
     ],
 )
@@ -327,6 +390,14 @@ async def test_a_hello_that_is_none_is_refused_and_takes_no_memory(near, knock, 
     assert await peer.closed()
     await until(lambda: len(near.server.doorbell) == 0)
     assert near.server.doorbell._bytes.taken == 0
+
+
+async def test_a_hello_of_another_protocol_is_told_so_whatever_else_it_holds(near, knock):
+    peer = knock()
+    peer.socket.send(b'{"protocol": 2, "regions": []}')
+    found = await peer.reply()
+    assert (found.status, "protocol 2" in found.text) == (9, True)  # FAILED_PRECONDITION
+    assert await peer.closed()
 
 
 async def test_a_client_of_another_release_is_refused_and_auto_uses_grpc(near, address, leaves, monkeypatch):
@@ -454,6 +525,30 @@ async def test_a_client_that_does_not_read_its_replies_is_disconnected(near, add
         assert len((await neighbour.evaluate(leaves, version=V1)).policy) == 8
 
 
+async def test_clients_that_come_and_go_leave_no_memory_and_no_descriptor(near, address, knock, leaves, loader):
+    def held_now() -> tuple[int, int]:
+        files = [file_of(int(name)) for name in os.listdir("/proc/self/fd") if Path(f"/proc/self/fd/{name}").is_symlink()]  # noqa: PTH208
+        return len(files), Path("/proc/self/maps").read_text().count("zerofleet-blocks")
+
+    async with client(address) as neighbour:
+        await neighbour.evaluate(leaves, version=V1)
+        before = held_now()
+        for _ in range(3):
+            async with client(address) as evaluator:
+                await evaluator.evaluate(leaves, version=V1)
+            async with held(loader, neighbour, leaves):
+                peer = knock()
+                await peer.greet()
+                peer.write(leaves)
+                peer.send(leaves)
+                await until(lambda: near.waiting_rows() == 8)
+                peer.socket.close()
+                peer.region = None
+                await until(lambda: near.waiting_rows() == 0)
+        await until(lambda: len(near.server.doorbell) == 1)
+        await until(lambda: held_now() == before)
+
+
 async def test_a_client_that_sends_no_hello_is_disconnected(near, knock, monkeypatch):
     monkeypatch.setattr(block_connection, "HELLO_S", 0.05)
     assert await knock().closed()
@@ -506,6 +601,45 @@ async def test_a_server_that_goes_away_fails_its_requests_and_the_next_one_answe
             assert len((await evaluator.evaluate(leaves, version=V1)).policy) == 8
 
 
+async def test_a_killed_server_is_unavailable_like_one_of_grpc_and_its_successor_answers(publish, store, address, leaves):
+    publish()
+
+    async def started() -> asyncio.subprocess.Process:
+        path = Path(__file__).with_name("server_process.py")
+        words = (f"--address={address}", f"--model-store={store.root}")
+        process = await asyncio.create_subprocess_exec(sys.executable, str(path), *words, stdout=subprocess.PIPE)
+        assert await process.stdout.readline() == f"{address}\n".encode()
+        return process
+
+    process = await started()
+    try:
+        async with ModelControl(address, store=store) as control:
+            await control.serve(MODEL, [1])
+        async with client(address) as evaluator, client(address, retry_s=600.0) as patient, connected(address) as auto:
+            wanted = (await evaluator.evaluate(leaves, version=V1)).value
+            for each in (patient, auto):
+                await each.evaluate(leaves, version=V1)
+            process.send_signal(signal.SIGSTOP)
+            tasks = [asyncio.create_task(each.evaluate(leaves, version=V1)) for each in (evaluator, patient, auto)]
+            await until(lambda: all(len(each._link._posted) == 1 for each in (evaluator, patient, auto._near)))
+            process.send_signal(signal.SIGKILL)  # the blocks are written and announced, and stay unanswered
+            await process.wait()
+            for task in (tasks[0], tasks[2]):
+                with pytest.raises(Unavailable, match="is it running"):
+                    await task
+            process = await started()
+            async with ModelControl(address, store=store) as control:
+                await control.serve(MODEL, [1])
+            with suppress(ModelNotFound):  # it may reach the successor before the version
+                np.testing.assert_array_equal((await tasks[1]).value, wanted)
+            for each in (patient, auto, evaluator):
+                np.testing.assert_array_equal((await each.evaluate(leaves, version=V1)).value, wanted)
+            assert auto._near.connected
+    finally:
+        process.kill()
+        await process.wait()
+
+
 async def test_auto_goes_on_over_grpc_and_returns_to_shared_memory(open_near, publish, address, leaves, monkeypatch):
     monkeypatch.setattr(transports, "LOOK_AGAIN_S", 0.0)
     publish()
@@ -556,9 +690,65 @@ async def test_the_socket_is_its_owners_alone_and_takes_the_place_of_a_dead_one(
     assert path.name not in os.listdir(path.parent)  # noqa: PTH208
 
 
+async def test_a_server_of_another_user_gets_neither_token_nor_positions(near, address, leaves, monkeypatch):
+    monkeypatch.setattr(block_link, "user_of", lambda connection: os.geteuid() + 1)
+    monkeypatch.setattr(block_link, "ROOT", os.geteuid() + 2)
+    async with client(address, token="a-token-of-some-length") as evaluator:
+        with pytest.raises(Unavailable, match="belongs to user"):
+            await evaluator.evaluate(leaves, version=V1)
+
+
+async def test_of_many_callers_one_waits_for_a_server_that_does_not_answer(address, leaves, monkeypatch):
+    monkeypatch.setattr(shared_memory, "CONNECT_S", 0.05)
+    monkeypatch.setattr(transports, "LOOK_AGAIN_S", 600.0)
+    asked = []
+
+    class Far:
+        async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> None:
+            asked.append(version)
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as silent:
+        silent.bind(str(doorbell_path(address)))
+        silent.listen(8)
+        evaluator = NearestEvaluator(client(address), Far())
+        await asyncio.gather(*(evaluator.evaluate(leaves, version=V1) for _ in range(4)))
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert asked == [V1] * 4
+
+
+async def test_an_answer_of_too_few_outputs_is_one_of_a_corrupt_model(near, address, leaves, monkeypatch):
+    monkeypatch.setattr(BlockConnection, "_shapes", lambda self, request, served: (OutputShape.of("FP16", ACTIONS),))
+    async with client(address) as evaluator:
+        with pytest.raises(CorruptModel, match="1 outputs, want 2"):
+            await evaluator.evaluate(leaves, version=V1)
+
+
+@pytest.mark.parametrize("name", games.core.available())
+def test_a_worker_of_any_game_has_a_region_of_16_mib_at_most_and_fills_its_slots(name):
+    spec = games.make(name).spec()
+    hello = SharedMemoryEvaluator("unix:/x", games.make(name))._hello
+    assert Hello.unpack(hello.pack()) == hello
+    assert hello.region_bytes <= 16 << 20
+    for extra in (False, True):
+        rows = rows_in(hello.slot_bytes, spec, extra_heads=extra, most=MAX_REQUEST_ROWS)
+        assert slot_bytes_of(spec, rows, extra_heads=extra) <= hello.slot_bytes
+        assert rows == MAX_REQUEST_ROWS or slot_bytes_of(spec, rows + 8, extra_heads=extra) > hello.slot_bytes
+
+
+async def test_a_block_over_the_size_of_a_slot_is_split(near, address, positions, loader, monkeypatch):
+    monkeypatch.setattr(shared_memory, "SLOT_BYTES", slot_bytes_of(GAME.spec(), 8))
+    states, legal = positions[0][:20], positions[1][:20]
+    async with client(address) as evaluator:
+        found = await evaluator.evaluate(LeafBatch(states, legal, 2), version=V1)
+        np.testing.assert_array_equal(found.value, expected_value(states, legal, 1))
+    assert max(map(len, loader.networks[1].batches)) > 1 or len(loader.networks[1].batches) > 1
+
+
 async def test_another_user_is_refused(near, address, leaves, monkeypatch):
     user = os.geteuid()
-    monkeypatch.setattr(doorbell, "_ROOT", user + 1)
+    monkeypatch.setattr(doorbell, "ROOT", user + 1)
     monkeypatch.setattr(doorbell.os, "geteuid", lambda: user + 1)
     async with client(address) as evaluator:
         with pytest.raises(Unavailable):

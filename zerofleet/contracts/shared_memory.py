@@ -21,6 +21,7 @@ requested outputs in the order of the manifest's heads. Numbers are little-endia
 from __future__ import annotations
 
 import json
+import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -33,7 +34,7 @@ import numpy as np
 from games.core import GameSpec
 from zerofleet.contracts.heads import BASE_HEADS, EXTRA_HEADS, MOVE_HEADS, outputs_of
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS, require_model_name
-from zerofleet.errors import InvalidRequest
+from zerofleet.errors import ConfigurationError, InvalidRequest
 
 __all__ = [
     "ALIGNMENT",
@@ -42,6 +43,7 @@ __all__ = [
     "MAX_SLOTS",
     "MAX_SLOT_BYTES",
     "PROTOCOL",
+    "ROOT",
     "Hello",
     "Kind",
     "OutputShape",
@@ -50,7 +52,9 @@ __all__ = [
     "doorbell_path",
     "inputs",
     "outputs",
+    "rows_in",
     "slot_bytes_of",
+    "user_of",
 ]
 
 PROTOCOL = 1
@@ -62,8 +66,12 @@ MAX_PACKET_BYTES = 4 << 10
 EXTRA_BYTES = 64
 """Maximum length of the text after a request, a traceparent."""
 ALIGNMENT = 64
+ROOT = 0
+"""User whose processes may do anything on this host."""
 
 _SUFFIX = ".blocks"
+_SHOWN_CHARACTERS = 40
+_CREDENTIALS = struct.Struct("3i")  # process, user, group
 _MAX_PATH_BYTES = 107  # sun_path holds 108 with its terminator
 _REQUEST = struct.Struct("<BBHIIIIIQQ")
 _REPLY = struct.Struct("<BBHIQ")
@@ -95,10 +103,18 @@ class Hello:
 
     @classmethod
     def unpack(cls, packet: bytes) -> Self:
-        """Parse a packet. Raises `InvalidRequest` unless every field is within its bounds; `protocol` is not checked."""
+        """Parse a packet.
+
+        Raises `ConfigurationError` for another protocol, `InvalidRequest` unless every field is within its bounds.
+        """
         try:
-            found = cls(**json.loads(packet))
-        except (ValueError, TypeError, RecursionError) as error:
+            fields = json.loads(packet)
+            if isinstance(fields, dict) and fields.get("protocol", PROTOCOL) != PROTOCOL:
+                theirs = repr(fields["protocol"])[:_SHOWN_CHARACTERS]
+                raise ConfigurationError(f"the client has protocol {theirs} of shared memory, this server {PROTOCOL}")
+            found = cls(**fields)
+            found.token.encode()
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidRequest("the first packet is not a hello") from error
         numbers, texts = (found.protocol, found.slots, found.slot_bytes), (found.model, found.token)
         if not all(type(number) is int for number in numbers) or not all(isinstance(text, str) for text in texts):
@@ -160,6 +176,11 @@ class OutputShape(NamedTuple):
         """Return that of an output tensor, `FP16` or `FP32`."""
         return cls(_DTYPES[_DATATYPES.index(datatype)], width)
 
+    @property
+    def row_bytes(self) -> int:
+        """Size of a row."""
+        return self.dtype.itemsize * self.width
+
 
 class Reply(NamedTuple):
     """Packet of the server. `status` is the number of a gRPC status code, 0 for an answer or a welcome."""
@@ -203,6 +224,11 @@ def doorbell_path(target: str) -> Path | None:
     return Path(path) if len(path.encode()) <= _MAX_PATH_BYTES else None
 
 
+def user_of(connection: socket.socket) -> int:
+    """Return the effective user of the process that connected, or that listens, at the other end. Linux."""
+    return int(_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[1])
+
+
 def inputs(region: Any, start: int, shape: tuple[int, int, int], *, end: int) -> tuple[np.ndarray, np.ndarray, int]:
     """Return the views of states and legal actions in the slot from `start` to `end`, and the offset of its outputs.
 
@@ -236,12 +262,25 @@ def _input_bytes(rows: int, packed_bytes: int, max_legal: int) -> int:
     return _aligned(rows * packed_bytes) + _aligned(2 * rows * max_legal)
 
 
-def slot_bytes_of(spec: GameSpec, rows: int = MAX_REQUEST_ROWS) -> int:
-    """Return the size of a slot for `rows` positions of a game and every output that a model of it may have."""
-    heads = (*BASE_HEADS, *EXTRA_HEADS, *MOVE_HEADS)
-    found = outputs_of(heads, max_legal=spec.max_legal, num_players=spec.num_players, num_actions=spec.num_actions)
-    answered = sum(_aligned(rows * 4 * output.width) for output in found)
+def slot_bytes_of(spec: GameSpec, rows: int = MAX_REQUEST_ROWS, *, extra_heads: bool = True) -> int:
+    """Return the size of a slot for `rows` positions of a game with policy and value, or every head that a model may have."""
+    answered = sum(_aligned(rows * width) for width in _output_bytes(spec, extra_heads))
     return _input_bytes(rows, spec.packed_bytes, spec.max_legal) + answered
+
+
+def rows_in(slot_bytes: int, spec: GameSpec, *, extra_heads: bool, most: int) -> int:
+    """Return the number of positions, at least 1 and at most `most`, whose slot has at most that size."""
+    if slot_bytes_of(spec, most, extra_heads=extra_heads) <= slot_bytes:
+        return most
+    parts = [spec.packed_bytes, 2 * spec.max_legal, *_output_bytes(spec, extra_heads)]
+    return max(1, (slot_bytes - len(parts) * (ALIGNMENT - 1)) // sum(parts))
+
+
+def _output_bytes(spec: GameSpec, extra_heads: bool) -> list[int]:
+    """Return the bytes of a row of each output."""
+    heads = (*BASE_HEADS, *EXTRA_HEADS, *MOVE_HEADS) if extra_heads else BASE_HEADS
+    found = outputs_of(heads, max_legal=spec.max_legal, num_players=spec.num_players, num_actions=spec.num_actions)
+    return [OutputShape.of(output.datatype, output.width).row_bytes for output in found]
 
 
 def _aligned(size: int) -> int:

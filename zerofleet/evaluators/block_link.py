@@ -14,7 +14,18 @@ import grpc
 import numpy as np
 
 from zerofleet.contracts.priorities import Priority
-from zerofleet.contracts.shared_memory import MAX_PACKET_BYTES, Hello, Kind, Reply, Request, doorbell_path, inputs, outputs
+from zerofleet.contracts.shared_memory import (
+    MAX_PACKET_BYTES,
+    ROOT,
+    Hello,
+    Kind,
+    Reply,
+    Request,
+    doorbell_path,
+    inputs,
+    outputs,
+    user_of,
+)
 from zerofleet.errors import ConfigurationError, InvalidRequest, Unavailable, ZerofleetError
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.rpc.errors import error_of
@@ -47,7 +58,7 @@ class BlockLink:
         self.closed = False
         self._target = target
         self._socket = connection
-        self._region = region
+        self._region: mmap.mmap | None = region  # None once closed
         self._slot_bytes = hello.slot_bytes
         self._loop = asyncio.get_running_loop()
         self._free = list(range(hello.slots))
@@ -60,8 +71,9 @@ class BlockLink:
     async def open(cls, target: str, hello: Hello, *, timeout_s: float) -> Self:
         """Connect to the server at `target`.
 
-        Raises `Unavailable` when it does not offer shared memory or does not reply, and the error with which it refuses:
-        `PermissionRefused`, `Overloaded`, `ConfigurationError`, `InvalidRequest`. Cancellation: the connection is closed.
+        Raises `Unavailable` when it does not offer shared memory, belongs to another user or does not reply, and the error with
+        which it refuses: `PermissionRefused`, `Overloaded`, `ConfigurationError`, `InvalidRequest`.
+        Cancellation: the connection is closed.
         """
         path = doorbell_path(target)
         if path is None or not hasattr(os, "memfd_create"):
@@ -69,6 +81,7 @@ class BlockLink:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
         try:
             connection.connect(str(path))
+            _require_known_user(connection)
             connection.send(hello.pack())
             async with asyncio.timeout(timeout_s):
                 packet, descriptors = await _first_packet(connection)
@@ -113,6 +126,7 @@ class BlockLink:
         self.closed = True
         self._loop.remove_reader(self._socket)
         self._socket.close()
+        self._region = None
         for posted in self._posted.values():
             self._places.release()
             if not posted.future.done():
@@ -197,6 +211,16 @@ class BlockLink:
             posted.future.set_exception(found)
         else:
             posted.future.set_result(found)
+
+
+def _require_known_user(connection: socket.socket) -> None:
+    """Raise `Unavailable` for a server of another user, who may listen here while the server does not, and would get the token.
+
+    Root's clients trust the path, as over gRPC.
+    """
+    user = user_of(connection)
+    if user not in {os.geteuid(), ROOT} and os.geteuid() != ROOT:
+        raise Unavailable(f"the socket belongs to user {user}, not to this one")
 
 
 async def _first_packet(connection: socket.socket) -> tuple[bytes, list[int]]:

@@ -17,9 +17,9 @@ import numpy as np
 from games.core import Game
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS, model_name
 from zerofleet.contracts.priorities import Priority
-from zerofleet.contracts.shared_memory import PROTOCOL, Hello, slot_bytes_of
+from zerofleet.contracts.shared_memory import PROTOCOL, Hello, rows_in, slot_bytes_of
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable, ZerofleetError, first_error
-from zerofleet.evaluators.answers import check_answer
+from zerofleet.evaluators.answers import check_answer, refuse_answer
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion, empty_evaluation
 from zerofleet.evaluators.block_link import BlockLink
 from zerofleet.rpc.backoff import Backoff
@@ -32,6 +32,8 @@ MAX_BACKOFF_S = 2.0
 CONNECT_S = 5.0
 SLOTS = 8
 """Requests in progress; further ones wait. A worker has one for each lane."""
+SLOT_BYTES = 2 << 20
+"""Maximum size of a slot, unless one position takes more; larger batches are split."""
 
 
 class SharedMemoryEvaluator:
@@ -62,12 +64,12 @@ class SharedMemoryEvaluator:
     ) -> None:
         self.target = target
         self._model = model_name(game)
-        self._hello = Hello(
-            PROTOCOL, self._model, SLOTS, slot_bytes_of(game.spec(), max_rows), require_token(token) if token else ""
-        )
+        spec = game.spec()
+        slot_bytes = min(slot_bytes_of(spec, max_rows), max(SLOT_BYTES, slot_bytes_of(spec, 1)))
+        self._hello = Hello(PROTOCOL, self._model, SLOTS, slot_bytes, require_token(token) if token else "")
+        self._rows = {extra: rows_in(slot_bytes, spec, extra_heads=extra, most=max_rows) for extra in (False, True)}
         self._timeout_s = timeout_s
         self._retry_s = retry_s
-        self._max_rows = max_rows
         self._priority = priority
         self._on_retry = on_retry
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
@@ -107,14 +109,15 @@ class SharedMemoryEvaluator:
             raise InvalidRequest(f"model version {version} does not exist; versions begin at 1")
         if len(batch) == 0:
             return empty_evaluation(batch, version)
-        if len(batch) <= self._max_rows:
+        rows = self._rows[batch.extra_heads > 0]
+        if len(batch) <= rows:
             policy, value, *extra_heads = await self._ask(batch, version)
         else:
-            policy, value, *extra_heads = map(np.concatenate, zip(*await self._ask_parts(batch, version), strict=True))
+            policy, value, *extra_heads = map(np.concatenate, zip(*await self._ask_parts(batch, version, rows), strict=True))
         return Evaluation(policy, value, version, tuple(extra_heads))
 
-    async def _ask_parts(self, batch: LeafBatch, version: ModelVersion) -> list[list[np.ndarray]]:
-        cuts = [slice(start, start + self._max_rows) for start in range(0, len(batch), self._max_rows)]
+    async def _ask_parts(self, batch: LeafBatch, version: ModelVersion, rows: int) -> list[list[np.ndarray]]:
+        cuts = [slice(start, start + rows) for start in range(0, len(batch), rows)]
         parts = [LeafBatch(batch.states[cut], batch.legal[cut], batch.extra_heads) for cut in cuts]
         try:
             async with asyncio.TaskGroup() as group:
@@ -131,6 +134,8 @@ class SharedMemoryEvaluator:
             try:
                 link = self._link if self._link is not None and not self._link.closed else await self._connected()
                 found = await link.evaluate(batch, version, timeout_s=self._timeout_s, priority=self._priority)
+                if len(found) != 2 + batch.extra_heads:
+                    refuse_answer((self._model, version), f"{len(found)} outputs, want {2 + batch.extra_heads}")
                 return check_answer(found, batch.legal.shape, (self._model, version))
             except (Overloaded, Unavailable) as error:
                 backoff = backoff or Backoff(FIRST_BACKOFF_S, MAX_BACKOFF_S, rng=self._rng, least_share=0.0)

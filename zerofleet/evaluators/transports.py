@@ -43,8 +43,14 @@ class NearestEvaluator:
     def __init__(self, near: SharedMemoryEvaluator, far: KServeEvaluator) -> None:
         self._near = near
         self._far = far
-        self._used = ""
+        self._used: Transport | None = None
         self._look_again_s = 0.0
+        self._looking = asyncio.Lock()
+
+    @property
+    def transport(self) -> Transport | None:
+        """Transport of the latest request; None before the first."""
+        return self._used
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: as that of the evaluator in use."""
@@ -54,19 +60,22 @@ class NearestEvaluator:
 
     async def _attach(self) -> bool:
         """Return whether shared memory can be used now. Cancellation: no effect."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s < self._look_again_s:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._look_again_s:
             return False
-        try:
-            await self._near.connect()
-        except ZerofleetError as error:
-            self._look_again_s = asyncio.get_running_loop().time() + LOOK_AGAIN_S
-            self._tell("grpc", str(error))
-            return False
-        self._tell("shared_memory", "the server of this host offers it")
-        return True
+        async with self._looking:  # of several callers one waits for a server that does not answer
+            if self._near.connected or loop.time() < self._look_again_s:
+                return self._near.connected
+            try:
+                await self._near.connect()
+            except ZerofleetError as error:
+                self._look_again_s = loop.time() + LOOK_AGAIN_S
+                self._tell("grpc", str(error))
+                return False
+            self._tell("shared_memory", "the server of this host offers it")
+            return True
 
-    def _tell(self, transport: str, reason: str) -> None:
+    def _tell(self, transport: Transport, reason: str) -> None:
         if transport != self._used:
             self._used = transport
             log.info("inference.transport", transport=transport, address=self._near.target, reason=reason)

@@ -13,7 +13,7 @@ import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, get_args
 
 import structlog
 
@@ -21,7 +21,7 @@ from games.core import Game
 from zerofleet.cli.options import chosen_game
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.by_version import evaluate_by_version
-from zerofleet.evaluators.transports import connected_evaluator
+from zerofleet.evaluators.transports import Transport, connected_evaluator
 from zerofleet.presets import Preset, preset
 from zerofleet.search import SearchBlock
 
@@ -131,7 +131,7 @@ def main() -> int:
     parser.add_argument("--game", default="connect_four")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="parameter of the game")
     parser.add_argument("--preset", default="laptop")
-    parser.add_argument("--transport", choices=("auto", "grpc", "shared_memory"), default="grpc")
+    parser.add_argument("--transport", choices=get_args(Transport), default="auto")
     parser.add_argument("--version", type=int, default=1, help="model version")
     parser.add_argument("--seed", type=int, default=0)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is for figures
