@@ -22,6 +22,7 @@ from zerofleet.errors import ConfigurationError, Overloaded, Unavailable
 from zerofleet.rpc.errors import error_of
 from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.shares import Shares
+from zerofleet.rpc.security.tls import is_unix
 from zerofleet.telemetry import metrics
 
 __all__ = ["MAX_CLIENTS", "Doorbell", "open_doorbell"]
@@ -118,10 +119,12 @@ class Doorbell:
 
 
 def open_doorbell(address: str, plane: DataPlane, guard: RoleInterceptor, *, region_bytes: int) -> Doorbell | None:
-    """Return the doorbell of a server at this gRPC address; None where there is none, with a line in the log."""
+    """Return the doorbell of a server at this gRPC address; None where there is none, at a unix socket with a line in the log."""
+    if not is_unix(address):
+        return None
     path = doorbell_path(address)
     if path is None or not hasattr(os, "memfd_create"):
-        log.info("blocks.not_offered", address=address, reason="needs Linux and a unix socket with a path of at most 100 bytes")
+        log.info("blocks.not_offered", address=address, reason="needs Linux and a path of at most 100 bytes")
         return None
     return Doorbell(path, plane, guard, region_bytes=region_bytes)
 

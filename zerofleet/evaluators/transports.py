@@ -2,7 +2,7 @@
 
     grpc            KServe v2: any server, Triton too, on any host
     shared_memory   Zerofleet's server on this host, at a unix socket
-    auto            shared memory while the server offers it, gRPC otherwise
+    auto            shared memory while the server offers it, gRPC otherwise: the default of workers
 
 With `auto` a server that goes away, or stops to offer shared memory, is asked over gRPC, which waits for it; once it answers,
 shared memory is tried again.
@@ -98,12 +98,14 @@ async def connected_evaluator(
 
     Raises `ConfigurationError` for shared memory with an address that is no unix socket. Cancellation: it is closed.
     """
+    reason = "the setting transport"
     if doorbell_path(target) is None:
         if transport == "shared_memory":
             raise ConfigurationError(
                 f"transport=shared_memory, but {target} is no unix socket with a path of at most 100 bytes; set transport=grpc"
             )
-        transport = "grpc"
+        if transport == "auto":
+            transport, reason = "grpc", "the address is no unix socket with a path of at most 100 bytes"
     far = KServeEvaluator(
         target,
         model_name(game),
@@ -121,5 +123,5 @@ async def connected_evaluator(
         if transport == "auto":
             yield NearestEvaluator(near, far)
             return
-        log.info("inference.transport", transport=transport, address=target, reason="the setting transport")
+        log.info("inference.transport", transport=transport, address=target, reason=reason)
         yield near if transport == "shared_memory" else far
