@@ -83,6 +83,23 @@ class Batcher:
         when the queue is full, `Unavailable` while closing or when dropped, and the errors of the network.
         Cancellation: the request leaves the queue, or its rows are computed and discarded; others are not affected.
         """
+        ticket = self.submit(network, states, legal, expires_s=expires_s, priority=priority)
+        try:
+            return await ticket.future
+        finally:
+            if ticket.future.cancelled():
+                self.withdraw(ticket)
+
+    def submit(
+        self,
+        network: CountedNetwork,
+        states: np.ndarray,
+        legal: np.ndarray,
+        *,
+        expires_s: float,
+        priority: Priority = Priority.DEFAULT,
+    ) -> Ticket:
+        """Queue a request without waiting; its future gets the output, or the error. Arguments and errors as `evaluate`."""
         now_s = self._clock()
         ticket = Ticket(network, states, legal, now_s, expires_s, self._loop.create_future(), level_of(priority))
         with self._changed:
@@ -90,12 +107,13 @@ class Batcher:
                 raise Unavailable("the server is shutting down; use another one or try again later")
             self._queue.put(ticket)
             self._changed.notify()
-        try:
-            return await ticket.future
-        finally:
-            if ticket.future.cancelled():
-                with self._changed:
-                    self._queue.discard(ticket)
+        return ticket
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """Cancel a request: it leaves the queue, or its rows are computed and discarded; others are not affected."""
+        ticket.future.cancel()
+        with self._changed:
+            self._queue.discard(ticket)
 
     async def aclose(self) -> None:
         """Reject new requests, evaluate the queued ones, stop the device thread.

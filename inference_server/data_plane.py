@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inference_server.batcher import Batcher
-from inference_server.queueing import RequestOutput
+from inference_server.queueing import RequestOutput, Ticket
 from inference_server.registry import Registry, ServedVersion
 from inference_server.tensors import Tensor
 from zerofleet.contracts.naming import CHAMPION_ALIAS, parse_version, require_model_name
@@ -116,4 +116,32 @@ class DataPlane:
             metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
             raise
         finally:
-            metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)
+            self._count_waiting()
+
+    def submit(
+        self, served: ServedVersion, states: np.ndarray, legal: np.ndarray, *, patience_s: float, priority: Priority
+    ) -> Ticket:
+        """Queue checked arrays without waiting; the ticket's future gets the output, or the error. Raises as `infer`."""
+        expires_s = time.monotonic() + patience_s
+        try:
+            ticket = self._batcher.submit(served, states, legal, expires_s=expires_s, priority=priority)
+        except Overloaded:
+            metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
+            raise
+        finally:
+            self._count_waiting()
+        ticket.future.add_done_callback(self._count_waiting)
+        return ticket
+
+    def require_room(self) -> None:
+        """Raise `Overloaded` while requests are rejected unread; see `inference_server.admission`."""
+        if (full := self._batcher.full) is not None:
+            metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
+            raise Overloaded(full)
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """Cancel a request made with `submit`; others are not affected."""
+        self._batcher.withdraw(ticket)
+
+    def _count_waiting(self, done: object = None) -> None:
+        metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)

@@ -44,7 +44,8 @@ class Network(Protocol):
         states  uint8 [B_i, packed_bytes] of each request, encoded for the player to move
         legal   int16 [B_i, L] of each request, ascending, padded with -1
 
-        Output rows are in the order of the requests: B is the sum of all B_i.
+        Output rows are in the order of the requests: B is the sum of all B_i. States may be in shared memory, where a client
+        that breaks the protocol changes them meanwhile: any bits must be safe, whatever they are evaluated to.
         """
         ...
 

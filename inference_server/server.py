@@ -23,6 +23,7 @@ from inference_server.analysis import Analyst
 from inference_server.batcher import Batcher
 from inference_server.chosen_backend import open_backend
 from inference_server.data_plane import DataPlane
+from inference_server.doorbell import Doorbell, open_doorbell
 from inference_server.message_sizes import largest_request_bytes
 from inference_server.network import Backend
 from inference_server.queueing import RequestQueue
@@ -59,6 +60,8 @@ class RunningServer:
     plane: DataPlane
     health: HealthService
     grpc: grpc.aio.Server
+    doorbell: Doorbell | None
+    """Where clients of this host send blocks in shared memory; None where there is none."""
 
     async def drain(self, grace_s: float) -> None:
         """Reject new calls and let those in progress complete within `grace_s`.
@@ -67,7 +70,10 @@ class RunningServer:
         """
         self.plane.draining = True
         await self.health.enter_graceful_shutdown()
-        await self.grpc.stop(grace_s)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.grpc.stop(grace_s))
+            if self.doorbell is not None:
+                group.create_task(self.doorbell.drain(grace_s))
 
 
 @asynccontextmanager
@@ -93,6 +99,8 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
                 yield server
             finally:
                 followed.cancel()
+                if server.doorbell is not None:
+                    server.doorbell.close()
                 await server.grpc.stop(None)
     finally:
         registry.close()
@@ -143,11 +151,14 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
             [kserve.SERVICE, evaluation.SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server
         )
     address = bind(server, settings.address, settings.tls)
+    doorbell = None
+    if settings.shared_memory:  # before gRPC answers, so that a client that reached gRPC finds it
+        doorbell = open_doorbell(address, plane, guard, region_bytes=settings.max_bytes_in_flight)
     await server.start()
     await health_servicer.set("", _SERVING)  # live; the service is ready once the champions are served
     await health_servicer.set(kserve.SERVICE, _NOT_SERVING)
     plane.registry.on_change = lambda model, ready: health_servicer.set(model, _SERVING if ready else _NOT_SERVING)
-    return RunningServer(address, plane, health_servicer, server)
+    return RunningServer(address, plane, health_servicer, server, doorbell)
 
 
 def _count_refused(reason: str) -> None:

@@ -47,6 +47,8 @@ class ServerSettings(StoreSettings):
     requires a token of a role allowed to make it; best given as a file."""
     reflection: bool = False
     """Describe the services to tools such as grpcurl."""
+    shared_memory: bool = True
+    """Accept blocks of positions in shared memory from clients of this host and user, while `address` is a unix socket."""
     max_queue_positions: int = Field(default=32_768, ge=1)
     """Maximum number of positions that wait for the device; further requests are rejected as overload."""
     max_concurrent_calls: int = Field(default=4_096, ge=1)
@@ -54,7 +56,8 @@ class ServerSettings(StoreSettings):
     may make as many as are free: half, if it is alone."""
     max_bytes_in_flight: int = Field(default=256 << 20, ge=1 << 20)
     """Maximum size of all requests in progress, in bytes; further ones are rejected as overload, unread. A request counts as
-    the largest message until it has arrived. One network address may hold as much as is free."""
+    the largest message until it has arrived. One network address may hold as much as is free. The regions of shared memory
+    have as much again."""
     max_message_bytes: int = Field(default=0, ge=0, le=MAX_MESSAGE_BYTES)
     """Maximum size of a message, in bytes; 0 derives it from the game and the stored models."""
     max_versions: int = Field(default=16, ge=1)

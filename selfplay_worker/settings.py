@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, SecretStr
 
+from zerofleet.evaluators.transports import Transport
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.warm_start import WarmStartSettings
 from zerofleet.search import SearchSettings
@@ -36,6 +37,9 @@ class WorkerSettings(StoreSettings):
 
     inference_address: str
     """Address of the inference server: host:port, dns:///name:port or unix:/path."""
+    transport: Transport = "auto"
+    """Transport of positions: auto, which is shared memory where Zerofleet's inference server offers it to this host, at a unix
+    socket, and gRPC otherwise; grpc; or shared_memory. The log names the one in use."""
     gatekeeper_address: str
     """Address of the gatekeeper: host:port or unix:/path."""
     token: SecretStr | None = None

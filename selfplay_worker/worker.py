@@ -35,7 +35,7 @@ from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
-from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.evaluators.transports import connected_evaluator
 from zerofleet.presets.agreement import require_one_game
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
@@ -79,9 +79,10 @@ async def _evaluator(settings: WorkerSettings, game: Game) -> AsyncIterator[Eval
         with ThreadPoolExecutor(1, thread_name_prefix="values") as thread:
             yield InProcessEvaluator(settings.open_store(), game, executor=thread, keep=_KEPT, others={LINEAR: load_values})
         return
-    async with KServeEvaluator(
+    async with connected_evaluator(
         settings.inference_address,
-        model_name(game),
+        game,
+        transport=settings.transport,
         token=plain(settings.token),
         tls=settings.tls,
         timeout_s=settings.evaluation_timeout_s,

@@ -45,7 +45,7 @@ def test_the_library_has_few_entries_and_the_page_describes_each() -> None:
     assert sorted(described) == entries()
 
 
-@pytest.mark.parametrize("title", ["A leaf, ", "A game, ", "A candidate, "])
+@pytest.mark.parametrize("title", ["A leaf, ", "A leaf in ", "A game, ", "A candidate, "])
 def test_every_step_of_a_path_is_a_function_of_the_file_beside_it(title: str) -> None:
     found = steps(title)
     assert [int(number) for number, _, _ in found] == list(range(1, len(found) + 1))

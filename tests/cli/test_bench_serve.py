@@ -16,7 +16,7 @@ def test_batch_fill_is_the_share_of_positions_by_batch_size():
 def test_bench_serve_prints_all_fields_as_json_with_the_latency_of_a_person_beside_self_play(zerofleet, capsys):
     words = ("bench", "serve", "--game", "tic_tac_toe", "--preset", "tiny", "--seconds", "2", "--person", "high")
     figures = zerofleet(*words, "--json").json()
-    assert figures["game"] == "tic_tac_toe"
+    assert (figures["game"], figures["transport"]) == ("tic_tac_toe", "auto")
     assert figures["raw_positions_per_second"] > 0
     assert figures["served_positions_per_second"] > 0
     assert figures["ratio"] == pytest.approx(

@@ -166,7 +166,7 @@ def check_chain(collector: Collector, paths: Any) -> None:
     assert taught
     game = max((collector.of(trace_id) for trace_id in taught), key=len)  # games begun together share their requests' spans
     uid = game["selfplay_worker game"].attributes["zerofleet.game_uid"]
-    infer = "inference_server inference.GRPCInferenceService/ModelInfer"
+    infer = "inference_server zerofleet.shared_memory/Evaluate"
     assert set(game) == {
         "selfplay_worker game",
         "selfplay_worker evaluate",

@@ -11,7 +11,7 @@ from typing import NewType, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["Evaluation", "Evaluator", "ImmediateEvaluator", "LeafBatch", "ModelVersion"]
+__all__ = ["Evaluation", "Evaluator", "ImmediateEvaluator", "LeafBatch", "ModelVersion", "empty_evaluation"]
 
 ModelVersion = NewType("ModelVersion", int)
 
@@ -37,6 +37,12 @@ class Evaluation:
     value: np.ndarray  # float32 [B, P], expected score in [-1, 1]; index 0 is the player to move, then seat order
     version: ModelVersion | None  # of the network; None if merged from several by `evaluate_by_version`
     extra_heads: tuple[np.ndarray, ...] = ()  # requested extra heads, [B, ...] each: see docs/protocol.md
+
+
+def empty_evaluation(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+    """Return the evaluation of a batch without positions, which needs no server."""
+    nothing = np.zeros((0, 0), np.float32)
+    return Evaluation(np.zeros(batch.legal.shape, np.float16), nothing, version, (nothing,) * batch.extra_heads)
 
 
 class Evaluator(Protocol):

@@ -13,7 +13,7 @@ import asyncio
 import math
 import random
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 import numpy as np
@@ -32,7 +32,8 @@ from zerofleet.contracts.naming import (
 from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError, first_error
 from zerofleet.evaluators.addresses import may_have_replicas
-from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.evaluators.answers import check_answer, refuse_answer
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion, empty_evaluation
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.channel_client import ChannelClient
 from zerofleet.rpc.inference_channels import call_error, open_inference_channel
@@ -96,10 +97,7 @@ class KServeEvaluator(ChannelClient):
         if version < 1:
             raise InvalidRequest(f"model version {version} does not exist; versions begin at 1")
         if len(batch) == 0:
-            policy = np.zeros(batch.legal.shape, np.float16)
-            return Evaluation(
-                policy, np.zeros((0, 0), np.float32), version, (np.zeros((0, 0), np.float32),) * batch.extra_heads
-            )
+            return empty_evaluation(batch, version)
         requests = [self._request(batch, start, version) for start in range(0, len(batch), self._max_rows)]
         if len(requests) == 1:
             replies = [await self._send(requests[0])]
@@ -167,38 +165,19 @@ def _read_reply(reply: Any, request: Any) -> list[np.ndarray]:
     if asked != answered:
         raise CorruptModel(f"requested model {asked[0]} version {asked[1]}, but {answered[0]} version {answered[1]} replied")
     arrays = _arrays(reply, request)
-    policy, value, *extra_heads = (arrays.get(output.name) for output in request.outputs)
-    rows, width = request.inputs[1].shape
-    if policy is None or policy.shape != (rows, width) or policy.dtype != np.float16:
-        _refuse(request, f"{POLICY_TENSOR} of shape {_shape(policy)}, want FP16 ({rows}, {width})")
-    for name, array in ((VALUE_TENSOR, value), *((head_tensor(index), head) for index, head in enumerate(extra_heads))):
-        if array is None or array.ndim != 2 or len(array) != rows or array.shape[1] == 0:
-            _refuse(request, f"{name} of shape {_shape(array)}, want ({rows}, 1 or more)")
-    if value is None or value.dtype != np.float32:
-        _refuse(request, f"{VALUE_TENSOR} of another type, want FP32")
-    found = [array for array in (policy, value, *extra_heads) if array is not None]
-    if not all(np.isfinite(array).all() for array in found):
-        _refuse(request, "numbers that are not finite")
-    return found
+    found = [arrays.get(output.name) for output in request.outputs]
+    return check_answer(found, tuple(request.inputs[1].shape), asked)
 
 
 def _arrays(reply: Any, request: Any) -> dict[str, np.ndarray]:
     """Return the tensors of a reply by name, except those of unsupported types."""
-    arrays = {}
+    arrays, named = {}, (request.model_name, request.model_version)
     if len(reply.raw_output_contents) != len(reply.outputs):
-        _refuse(request, f"{len(reply.raw_output_contents)} raw tensors for {len(reply.outputs)} outputs")
+        refuse_answer(named, f"{len(reply.raw_output_contents)} raw tensors for {len(reply.outputs)} outputs")
     for output, content in zip(reply.outputs, reply.raw_output_contents, strict=True):
         if (dtype := _NUMPY_TYPES.get(output.datatype)) is not None:
             shape = tuple(output.shape)
             if len(content) != dtype.itemsize * math.prod(shape):
-                _refuse(request, f"{len(content)} bytes of {output.name} for shape {shape} {output.datatype}")
+                refuse_answer(named, f"{len(content)} bytes of {output.name} for shape {shape} {output.datatype}")
             arrays[output.name] = np.frombuffer(content, dtype).reshape(shape)
     return arrays
-
-
-def _shape(array: np.ndarray | None) -> str:
-    return "none" if array is None else f"{array.dtype} {array.shape}"
-
-
-def _refuse(request: Any, what: str) -> NoReturn:
-    raise CorruptModel(f"model {request.model_name} version {request.model_version} returned {what}; it must not be used")

@@ -28,7 +28,7 @@ from zerofleet.errors import (
 )
 from zerofleet.rpc.requests import request_id_of
 
-__all__ = ["ErrorInterceptor", "code_of", "error_from"]
+__all__ = ["ErrorInterceptor", "code_of", "error_from", "error_of", "status_of"]
 
 log = structlog.get_logger()
 
@@ -67,6 +67,21 @@ _ERRORS: dict[grpc.StatusCode, type[ZerofleetError]] = {
 def code_of(error: BaseException) -> grpc.StatusCode | None:
     """Return the status code of a domain error, None for any other exception."""
     return next((code for cls, code in _CODES if isinstance(error, cls)), None)
+
+
+def error_of(code: grpc.StatusCode, text: str) -> ZerofleetError:
+    """Return the domain error of a status that one of our servers sent."""
+    return _ERRORS.get(code, ZerofleetError)(text)
+
+
+def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:
+    """Return status code and text of an error. One that is no domain error is logged, and its text stays in the log."""
+    code = code_of(error)
+    if code is not None:
+        return code, _status_text(str(error))
+    incident = secrets.token_hex(6)
+    log.error("rpc.failed", incident=incident, exc_info=error)
+    return grpc.StatusCode.INTERNAL, f"internal error {incident}; the server's log has the details"
 
 
 def error_from(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
@@ -154,10 +169,5 @@ def _status_text(text: str) -> str:
 
 async def _abort(context: Any, error: Exception) -> NoReturn:
     """Abort the call with the status of `error`."""
-    code = code_of(error)
-    if code is None:
-        incident = secrets.token_hex(6)
-        log.error("rpc.failed", incident=incident, exc_info=error)
-        await context.abort(grpc.StatusCode.INTERNAL, f"internal error {incident}; the server's log has the details")
-    await context.abort(code, _status_text(str(error)))
+    await context.abort(*status_of(error))
     raise AssertionError("abort returned")  # pragma: no cover

@@ -120,6 +120,7 @@ INFERENCE_BACKEND = _gauge(
     "precision",
     by=(SERVER,),
 )
+INFERENCE_REGIONS = _gauge("zerofleet_inference_shared_memory_clients", "Clients connected by shared memory", by=(SERVER,))
 INFERENCE_REFUSED = _counter("zerofleet_inference_refused_total", "Requests refused", "reason", by=(SERVER,))
 MODEL_LOADS = _counter("zerofleet_model_loads_total", "Model loads", "model", "outcome", by=(SERVER,))
 

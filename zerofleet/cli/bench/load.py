@@ -13,14 +13,15 @@ import json
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, get_args
+
+import structlog
 
 from games.core import Game
 from zerofleet.cli.options import chosen_game
-from zerofleet.contracts.naming import model_name
-from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.by_version import evaluate_by_version
-from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.evaluators.transports import Transport, connected_evaluator
 from zerofleet.presets import Preset, preset
 from zerofleet.search import SearchBlock
 
@@ -32,7 +33,7 @@ PATIENCE_S = 600.0  # time for which a request is retried while the server is ov
 class Meter:
     """Evaluator that records the latency of each request."""
 
-    def __init__(self, evaluator: KServeEvaluator) -> None:
+    def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self.positions = self.bytes_asked = self.bytes_answered = 0
         self.latencies_s: list[float] = []
@@ -98,7 +99,7 @@ async def _serve(given: argparse.Namespace) -> None:
     player = Player(game, preset(game, given.preset), version=given.version, seed=given.seed)
     loop = asyncio.get_running_loop()
     async with (
-        KServeEvaluator(given.target, model_name(game), retry_s=PATIENCE_S) as evaluator,
+        connected_evaluator(given.target, game, transport=given.transport, retry_s=PATIENCE_S) as evaluator,
         asyncio.TaskGroup() as group,
     ):
         meter = Meter(evaluator)
@@ -130,8 +131,10 @@ def main() -> int:
     parser.add_argument("--game", default="connect_four")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="parameter of the game")
     parser.add_argument("--preset", default="laptop")
+    parser.add_argument("--transport", choices=get_args(Transport), default="auto")
     parser.add_argument("--version", type=int, default=1, help="model version")
     parser.add_argument("--seed", type=int, default=0)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is for figures
     asyncio.run(_serve(parser.parse_args()))
     return 0
 

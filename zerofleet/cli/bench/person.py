@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,10 +15,17 @@ from zerofleet.contracts.priorities import Priority
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.kserve import KServeEvaluator
 
-__all__ = ["Person"]
+__all__ = ["Person", "PersonPriority"]
 
 THOUGHT_S = 0.005
 """Pause between requests: the time in which a search of one game finds its next leaf."""
+
+
+class PersonPriority(StrEnum):
+    """Choice of `--person`."""
+
+    HIGH = "high"
+    DEFAULT = "default"
 
 
 class Person:

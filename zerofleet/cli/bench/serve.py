@@ -1,4 +1,4 @@
-"""`zerofleet bench serve`: share of the device's throughput that remains after workers, gRPC and batching.
+"""`zerofleet bench serve`: share of the device's throughput that remains after workers, transport and batching.
 
 Server and workers are separate processes, as in a run. Another process evaluates the same module in a bare loop; the two
 alternate several times, so that other load on the machine affects both.
@@ -25,7 +25,7 @@ from tritonclient.grpc import service_pb2_grpc
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.cli import screen
-from zerofleet.cli.bench.person import Person
+from zerofleet.cli.bench.person import Person, PersonPriority
 from zerofleet.cli.bench.processes import SHOWN_LINES, BenchProcess, started
 from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
 from zerofleet.cli.planning.costs import save_figures
@@ -46,11 +46,12 @@ VERSION = 1
 _READY = '"service.ready"'  # event in the log of a service that is ready
 
 
-class PersonPriority(StrEnum):
-    """Choice of `--person`."""
+class Carrier(StrEnum):
+    """Choice of `--transport`; see `zerofleet.evaluators.transports`."""
 
-    HIGH = "high"
-    DEFAULT = "default"
+    AUTO = "auto"
+    GRPC = "grpc"
+    SHARED_MEMORY = "shared_memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class ServeFigures:
     game: str
     preset: str
     network: str
+    transport: str
     threads: int
     workers: int
     lanes: int
@@ -94,11 +96,14 @@ class ServeFigures:
 class Bench:
     """Server with a random network, workers and a bare loop, in a temporary run directory."""
 
-    def __init__(self, directory: Path, game: Game, preset: str, *, threads: int, arguments: Sequence[str]) -> None:
+    def __init__(
+        self, directory: Path, game: Game, preset: str, *, threads: int, arguments: Sequence[str], transport: Carrier
+    ) -> None:
         self._directory = directory
         self._game = game
         self._preset = preset
         self._threads = threads
+        self._transport = transport
         self._model = model_name(game)
         self._address = f"unix:{directory}/bench.sock"
         parameters = [f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()]
@@ -116,6 +121,7 @@ class Bench:
                 stack,
                 f"worker-{index}",
                 *("zerofleet.cli.bench.load", "--target", self._address, "--version", str(VERSION)),
+                *("--transport", self._transport),
                 *("--game", self._game.spec().name, "--preset", self._preset, "--seed", str(seed + index * 1_000_000)),
                 *(word for name, value in parameters_text(self._game).items() for word in ("--set", f"{name}={value}")),
             )
@@ -199,6 +205,7 @@ async def measure(
     threads: int,
     arguments: Sequence[str],
     seed: int,
+    transport: Carrier,
     priority: Priority | None = None,
 ) -> ServeFigures:
     """Start all processes, alternate between bare loop and workers, and compute the figures.
@@ -206,7 +213,7 @@ async def measure(
     `priority` is that of a person's requests beside the workers'; None without a person.
     """
     with tempfile.TemporaryDirectory(prefix="zf-bench-") as directory:
-        bench = Bench(Path(directory), game, preset, threads=threads, arguments=arguments)
+        bench = Bench(Path(directory), game, preset, threads=threads, arguments=arguments, transport=transport)
         async with AsyncExitStack() as stack:
             with screen.meter("bench serve", total=2 * ROUNDS) as meter:
                 await bench.open(stack, workers=workers, seed=seed)
@@ -218,7 +225,7 @@ async def measure(
                     meter.advance()
                     served.append(await bench.served(turn_s, person))
                     meter.advance()
-    return _figures(game, preset, raw, served, workers=workers, threads=threads)
+    return _figures(game, preset, raw, served, workers=workers, threads=threads, transport=transport)
 
 
 def _figures(
@@ -229,6 +236,7 @@ def _figures(
     *,
     workers: int,
     threads: int,
+    transport: Carrier,
 ) -> ServeFigures:
     chosen = named_preset(game, preset)
     by_batch = {rows: sum(r[rows][0] for r in raw) / sum(r[rows][1] for r in raw) for rows in raw[0]}
@@ -248,6 +256,7 @@ def _figures(
         game=model_name(game),
         preset=preset,
         network=f"{chosen.network.blocks}x{chosen.network.channels}",
+        transport=transport.value,
         threads=threads,
         workers=workers,
         lanes=chosen.selfplay.lanes,
@@ -295,6 +304,7 @@ def run(
     threads: int | None = None,
     arguments: Sequence[str] = (),
     seed: int = 0,
+    transport: Carrier = Carrier.AUTO,
     priority: Priority | None = None,
 ) -> dict[str, Any]:
     """Measure for `seconds` and return the figures; `arguments` are passed to the server, `priority` is that of a person.
@@ -312,6 +322,7 @@ def run(
                 threads=used,
                 arguments=arguments,
                 seed=seed,
+                transport=transport,
                 priority=priority,
             )
         )
@@ -332,6 +343,7 @@ def serve(
     precision: Annotated[
         str, typer.Option("--precision", metavar="auto|float32|bfloat16|float16", help="Number format of the network.")
     ] = "auto",
+    transport: Annotated[Carrier, typer.Option("--transport", help="Transport of the workers' positions.")] = Carrier.AUTO,
     person: Annotated[
         PersonPriority | None,
         typer.Option("--person", help="Also measure the latency of a person's requests with this priority."),
@@ -341,26 +353,31 @@ def serve(
     save: Save = None,
     json: Json = False,
 ) -> None:
-    """Measure positions per second through workers, gRPC and inference server, against a bare loop over the same module.
+    """Measure positions per second through workers, transport and inference server, against a bare loop over the same module.
 
     The two alternate, so that other load on the machine affects both; the ratio shows the cost of serving.
     """
     chosen = chosen_game(game, parameters)
-    priority = None if person is None else Priority[person.value.upper()]
-    arguments = ["--precision", precision]
-    found = run(chosen, preset, seconds, workers=workers, threads=threads, arguments=arguments, seed=seed, priority=priority)
+    found = run(
+        chosen,
+        preset,
+        seconds,
+        workers=workers,
+        threads=threads,
+        arguments=["--precision", precision],
+        seed=seed,
+        transport=transport,
+        priority=None if person is None else Priority[person.value.upper()],
+    )
     if save:
         save_figures(save, "serve", found)
-    if json:
-        screen.emit_json(found)
-        return
-    _show(found)
+    screen.emit_json(found) if json else _show(found)
 
 
 def _show(found: Mapping[str, Any]) -> None:
     title = (
         f"{found['game']}, preset {found['preset']}: network {found['network']}, {found['threads']} thread(s),"
-        f" {found['workers']} worker(s) of {found['lanes']} x {found['slots']} games"
+        f" {found['workers']} worker(s) of {found['lanes']} x {found['slots']} games, transport {found['transport']}"
     )
     rows = screen.table("figure", ">value", title=title)
     rows.add_row("positions per second, bare loop", f"{found['raw_positions_per_second']:,} (batch {found['raw_best_batch']})")

@@ -55,6 +55,19 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
                 return self._turned_away(handler, refusal)
         return self._guarded(handler, wanted)
 
+    def refusal(self, method: str, token: str) -> Refusal | None:
+        """Return the refusal of a call made outside gRPC by a process of this machine, None if it is authorised.
+
+        `token`: that of the caller, empty without one.
+        """
+        wanted = roles_of(method) if self._tokens or method in ADMIN_METHODS else None
+        if wanted is None or not (self._tokens or self._admin):
+            return None
+        refusal = self._refusal([(TOKEN_HEADER, token)] if token else [], wanted)
+        if refusal is not None:
+            self._on_refused()
+        return refusal
+
     def _guarded(self, handler: Any, wanted: frozenset[Role]) -> Any:
         """Return the handler behind a check of each call.
 
