@@ -119,7 +119,7 @@ class Doorbell:
 
 
 def open_doorbell(address: str, plane: DataPlane, guard: RoleInterceptor, *, region_bytes: int) -> Doorbell | None:
-    """Return the doorbell of a server at this gRPC address; None where there is none, at a unix socket with a line in the log."""
+    """Return the doorbell of a server at this gRPC address; None without a unix socket, or if it can have none (logged)."""
     if not is_unix(address):
         return None
     path = doorbell_path(address)
