@@ -16,15 +16,17 @@ from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Permis
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.replicas import ReplicaControl
 from zerofleet.rpc.inference_channels import open_inference_channel
+from zerofleet.rpc.security.tokens import TOKEN_HEADERS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # Triton loads a version in seconds of a processor
 TOKEN = "s3cret"  # of conftest.py
 V1, V2 = ModelVersion(1), ModelVersion(2)
 BLOCKS = 24  # requests of self-play that wait at once
+PAUSE_S = 0.01  # of a client between two requests: the version that is being loaded needs a processor too
 
 
 class Load:
-    """Clients that ask without pause for a version named by the test, and check every answer."""
+    """Clients that ask all the time for a version named by the test, and check every answer."""
 
     def __init__(self, target, models: dict) -> None:
         self._target, self._model = target, models[1]
@@ -33,6 +35,7 @@ class Load:
         self._expected = {v: [model.expected(each, v)[:2] for each in self._batches] for v, model in models.items()}
         self.version = 1
         self.answered = 0
+        self._answer = asyncio.Event()
         self._stop = asyncio.Event()
 
     async def client(self, evaluator, which: int) -> None:
@@ -43,6 +46,8 @@ class Load:
             np.testing.assert_allclose(answer.policy, policy, atol=5e-4)
             np.testing.assert_allclose(answer.value, value, atol=5e-4)
             self.answered += 1
+            self._answer.set()
+            await asyncio.sleep(PAUSE_S)
 
     async def __aenter__(self):
         # A failed request would be asked again for `retry_s`: without retries every failure shows.
@@ -62,8 +67,9 @@ class Load:
         """Wait until every client has been answered once more."""
         wanted = self.answered + 2 * len(self._batches)
         async with asyncio.timeout(60):
-            while self.answered < wanted:  # noqa: ASYNC110 - turns of the loop, not a pause
-                await asyncio.sleep(0)
+            while self.answered < wanted:
+                self._answer.clear()
+                await self._answer.wait()
 
 
 # Each load of a version into Triton costs seconds of a processor: one test makes all of what one model can show.
@@ -136,7 +142,7 @@ async def check_priorities(target, model, batch) -> None:
         open_inference_channel(target.address) as channel,
     ):
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        asked, token = messages.ModelConfigRequest(name=model.name), (("x-zerofleet-token", TOKEN),)
+        asked, token = messages.ModelConfigRequest(name=model.name), [(header, TOKEN) for header in TOKEN_HEADERS]
         batching = (await stub.ModelConfig(asked, timeout=60, metadata=token)).config.dynamic_batching
         assert (batching.priority_levels, batching.default_priority_level) == (2, 2)
         for number in (0, 1, 2, 3):
