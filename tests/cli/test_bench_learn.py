@@ -78,15 +78,16 @@ def check_tables(text, stored):
 
 
 @pytest.mark.slow
-def test_a_trial_is_judged_by_matches_against_the_agents_asked_for(zerofleet):
-    words = ("--opponents", "random,alpha_beta:1", "--games", "8", "--samples", "120", "--judge-every", "120", "--json")
-    outcome = zerofleet("bench", "learn", "tic_tac_toe", "--preset", "tiny", "--simulations", "0", *SETTINGS, *words)
+def test_a_game_without_perfect_play_is_judged_by_matches_against_the_agents_asked_for(zerofleet):
+    words = ("--opponents", "random,rock_paper_scissors_order:1", "--games", "8", "--samples", "120", "--judge-every", "120")
+    game = ("bench", "learn", "rock_paper_scissors", "--preset", "tiny", "--simulations", "0", "--json")
+    outcome = zerofleet(*game, *SETTINGS, *words)
     assert outcome.code == 0, outcome.err
     result = outcome.json()
     measures = result["seeds"][0]["judgements"][-1]["measures"]
-    assert [one["name"] for one in measures] == ["points against random", "points against alpha_beta:1"]
+    assert [one["name"] for one in measures] == ["points against random", "points against rock_paper_scissors_order:1"]
     assert all(one["of"] == 8 and 0 <= one["low"] <= one["value"] <= one["high"] <= 1 for one in measures)
-    assert result["judge"]["opponents"] == ["random", "alpha_beta:1"]
+    assert result["judge"]["opponents"] == ["random", "rock_paper_scissors_order:1"]
 
 
 @pytest.mark.parametrize(
