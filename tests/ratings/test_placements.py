@@ -128,7 +128,7 @@ def coverage(seed, *, seats, runs, games):
 @pytest.mark.slow
 @pytest.mark.parametrize("seats", [3, 5])
 def test_intervals_of_placements_have_about_their_nominal_coverage(seats):
-    runs = 150
+    runs = 100
     # Four ratings of a run hang together, as far as one observation at worst.
     slack = 3.0 * math.sqrt(0.05 * 0.95 / runs)
     assert 0.95 - slack <= coverage(21, seats=seats, runs=runs, games=60) <= 0.95 + slack
