@@ -55,7 +55,7 @@ check: venv ## check formatting, lint, types, layers, generated stubs, YAML, Kub
 triton: venv ## install a real Triton for the tests, in a separate environment
 	$(BIN)/python tests/contract/triton_server.py
 
-test: venv triton ## run all tests; TEST_ARGS="-k trees" for some
+test: venv triton ## run all tests; TEST_ARGS="-k trees" for some, TEST_PROCESSES=2 on a machine with little memory
 	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal $(TEST_ARGS)
 
 images: ## build the images of a cluster, labelled with commit and time
