@@ -80,8 +80,8 @@ def check_tables(text, stored):
 @pytest.mark.slow
 def test_a_game_without_perfect_play_is_judged_by_matches_against_the_agents_asked_for(zerofleet):
     words = ("--opponents", "random,rock_paper_scissors_order:1", "--games", "8", "--samples", "120", "--judge-every", "120")
-    game = ("bench", "learn", "rock_paper_scissors", "--preset", "tiny", "--simulations", "0", "--json")
-    outcome = zerofleet(*game, *SETTINGS, *words)
+    game = ("bench", "learn", "rock_paper_scissors", "--preset", "tiny", "--set", "train.batch_size=32")
+    outcome = zerofleet(*game, *words, "--simulations", "0", "--set", "train.min_samples=100", "--json")
     assert outcome.code == 0, outcome.err
     result = outcome.json()
     measures = result["seeds"][0]["judgements"][-1]["measures"]
