@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PROTO := $(wildcard proto/zerofleet/contracts/wire/*.proto)
 RUN_ARGS ?= connect_four --preset laptop
 TEST_ARGS ?=
+# One more than processors: many tests wait for processes that they have started.
+TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(1 + (os.cpu_count() or 1))')
 SOAK_ARGS ?=
 PROMISES_ARGS ?=
 MUTATE_ARGS ?=
@@ -53,8 +55,8 @@ check: venv ## check formatting, lint, types, layers, generated stubs, YAML, Kub
 triton: venv ## install a real Triton for the tests, in a separate environment
 	$(BIN)/python tests/contract/triton_server.py
 
-test: venv triton ## run all tests; TEST_ARGS="-k trees" for some
-	$(BIN)/pytest -n auto --dist worksteal $(TEST_ARGS)
+test: venv triton ## run all tests; TEST_ARGS="-k trees" for some, TEST_PROCESSES=2 on a machine with little memory
+	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal $(TEST_ARGS)
 
 images: ## build the images of a cluster, labelled with commit and time
 	ZEROFLEET_REVISION=$$(git rev-parse HEAD) ZEROFLEET_CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) docker compose build

@@ -32,6 +32,16 @@ structlog.configure(
 )
 
 
+LONGEST = frozenset({"contract", "mutations", "processes"})
+"""Folders whose tests wait for processes for a minute and more."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the longest tests where several processes share all: none waits at the end for one that began last."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: LONGEST.isdisjoint(item.path.parts))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Leave the thousands of tests and their modules out of all collections."""

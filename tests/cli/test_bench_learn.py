@@ -30,13 +30,26 @@ def _own_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_seeds_are_judged_by_perfect_play_and_the_result_holds_everything(zerofleet, tmp_path):
-    out = tmp_path / "result.json"
-    words = ("--samples", "240", "--judge-every", "120", "--seeds", "2", "--jobs", "2", "--out", str(out), "--json")
-    outcome = zerofleet(*WORDS, *SETTINGS, *words)
+def test_seeds_are_judged_by_perfect_play_the_result_holds_everything_and_later_ones_are_compared_with_it(zerofleet, tmp_path):
+    out, chart = tmp_path / "result.json", tmp_path / "curve.svg"
+    words = (*WORDS, *SETTINGS, "--samples", "240", "--judge-every", "120")
+    outcome = zerofleet(*words, "--seeds", "2", "--jobs", "2", "--out", str(out), "--json")
     assert outcome.code == 0, outcome.err
     result = outcome.json()
     assert json.loads(out.read_text()) == result
+    check_result(result)
+    stored = result | {"seeds": result["seeds"][:1]}
+    out.write_text(json.dumps(stored))
+    again = zerofleet(*words, "--against", str(out), "--plot", str(chart))
+    assert again.code == 0, again.err
+    check_tables(again.out, out)
+    assert "<svg" in chart.read_text()
+    other = zerofleet(*words, "--simulations", "5", "--against", str(out))
+    assert (other.code, other.out) == (2, "")
+    assert "cannot be compared: its judge is" in other.err
+
+
+def check_result(result):
     assert (result["game"], result["preset"], result["unit"], result["budget"]) == ("tic_tac_toe", "tiny", "samples", 240)
     assert result["settings"]["search.simulations"] == "8"
     assert result["preset_values"]["search"]["simulations"] == 8
@@ -55,28 +68,17 @@ def test_seeds_are_judged_by_perfect_play_and_the_result_holds_everything(zerofl
     ]
 
 
-@pytest.mark.slow
-def test_a_result_is_compared_with_a_stored_one_and_equals_itself(zerofleet, tmp_path):
-    out, chart = tmp_path / "result.json", tmp_path / "curve.svg"
-    words = (*WORDS, *SETTINGS, "--samples", "120", "--judge-every", "120")
-    first = zerofleet(*words, "--out", str(out))
-    assert first.code == 0, first.err
-    assert first.out.splitlines()[0].startswith("tic_tac_toe, preset tiny search.simulations=8")
-    assert first.out.splitlines()[1].split()[:4] == ["samples", "policy", "alone,", "sign"]
-    assert "evaluations per sample" in first.out
-    second = zerofleet(*words, "--against", str(out), "--plot", str(chart))
-    assert second.code == 0, second.err
-    assert f"difference to {out} at 120 samples" in second.out
-    rows = [line.split() for line in second.out.splitlines() if line.startswith("policy alone, sign")]
+def check_tables(text, stored):
+    assert text.splitlines()[0].startswith("tic_tac_toe, preset tiny search.simulations=8")
+    assert text.splitlines()[1].split()[:4] == ["samples", "policy", "alone,", "sign"]
+    assert "evaluations per sample" in text
+    assert f"difference to {stored} at 240 samples" in text
+    rows = [line.split() for line in text.splitlines() if line.startswith("policy alone, sign")]
     assert rows[0][5] == "+0.0"  # equal seeds and a budget in samples repeat the trial exactly
-    assert "<svg" in chart.read_text()
-    other = zerofleet(*words, "--simulations", "5", "--against", str(out))
-    assert (other.code, other.out) == (2, "")
-    assert "cannot be compared: its judge is" in other.err
 
 
 @pytest.mark.slow
-def test_a_game_without_perfect_play_is_judged_by_matches(zerofleet):
+def test_a_game_without_perfect_play_is_judged_by_matches_against_the_agents_asked_for(zerofleet):
     words = ("--opponents", "random,rock_paper_scissors_order:1", "--games", "8", "--samples", "120", "--judge-every", "120")
     game = ("bench", "learn", "rock_paper_scissors", "--preset", "tiny", "--set", "train.batch_size=32")
     outcome = zerofleet(*game, *words, "--simulations", "0", "--set", "train.min_samples=100", "--json")

@@ -90,7 +90,7 @@ class Target:
     def evaluator(self, model: Model, **settings: float) -> KServeEvaluator:
         return KServeEvaluator(self.address, model.name, **{"timeout_s": 60.0, "retry_s": 5.0, **settings})
 
-    def control(self, token: str | None = None) -> ModelControl:
+    def control(self, token: str | None = TOKEN) -> ModelControl:
         return ModelControl(self.address, token=token, store=self.store)
 
 
@@ -115,23 +115,23 @@ def zerofleet_running(store: Path, log: Path, *arguments: str) -> Iterator[str]:
 
 
 @contextmanager
-def _target_running(kind: str, folder: Path, *, guarded: bool = False) -> Iterator[Target]:
-    """A server of either kind over an empty store; `guarded` asks for the token where models are changed."""
+def _target_running(kind: str, folder: Path) -> Iterator[Target]:
+    """A server of either kind over an empty store, which asks for the token where models are changed."""
     store = DirectoryStore(folder / "models")
     store.root.mkdir()
     if kind == "zerofleet":
-        started = zerofleet_running(store.root, folder / "log", *(["--token", TOKEN] if guarded else []))
+        started = zerofleet_running(store.root, folder / "log", "--token", TOKEN)
     else:
         protocols = "model-repository,model-config,shared-memory,trace,logging"  # as deploy/triton/triton.sh has it
         restricted = f"--grpc-restricted-protocol={protocols}:x-zerofleet-token={TOKEN}"
-        started = triton_server.running(store.root, folder / "log", *([restricted] if guarded else []))
+        started = triton_server.running(store.root, folder / "log", restricted)
     with started as address:
         yield Target(kind, address, store)
 
 
 @pytest.fixture(scope="module", params=["zerofleet", "triton"])
 def target(request, tmp_path_factory) -> Iterator[Target]:
-    """A server that these tests share; each test takes a game of its own."""
+    """A server that the tests of a process share; each test takes a game of its own."""
     with _target_running(request.param, tmp_path_factory.mktemp(request.param)) as running:
         yield running
 
@@ -146,9 +146,3 @@ def model_in():
 def triton_running():
     """The context manager that starts a Triton over any repository."""
     return triton_server.running
-
-
-@pytest.fixture
-def target_running():
-    """The context manager that starts a server."""
-    return _target_running

@@ -16,22 +16,26 @@ from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Permis
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.replicas import ReplicaControl
 from zerofleet.rpc.inference_channels import open_inference_channel
+from zerofleet.rpc.security.tokens import TOKEN_HEADERS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # Triton loads a version in seconds of a processor
+TOKEN = "s3cret"  # of conftest.py
 V1, V2 = ModelVersion(1), ModelVersion(2)
 BLOCKS = 24  # requests of self-play that wait at once
+PAUSE_S = 0.01  # of a client between two requests: the version that is being loaded needs a processor too
 
 
 class Load:
-    """Clients that ask without pause for a version named by the test, and check every answer."""
+    """Clients that ask all the time for a version named by the test, and check every answer."""
 
-    def __init__(self, target, model, *, versions: list[int]) -> None:
-        self._target, self._model = target, model
-        batch = model.positions()
-        self._batches = [LeafBatch(batch.states[at : at + 8], batch.legal[at : at + 8]) for at in range(0, 32, 8)]
-        self._expected = {v: [model.expected(each, v) for each in self._batches] for v in versions}
-        self.version = versions[0]
+    def __init__(self, target, models: dict) -> None:
+        self._target, self._model = target, models[1]
+        batch = self._model.positions()
+        self._batches = [LeafBatch(batch.states[at : at + 8], batch.legal[at : at + 8]) for at in range(0, 16, 8)]
+        self._expected = {v: [model.expected(each, v)[:2] for each in self._batches] for v, model in models.items()}
+        self.version = 1
         self.answered = 0
+        self._answer = asyncio.Event()
         self._stop = asyncio.Event()
 
     async def client(self, evaluator, which: int) -> None:
@@ -42,6 +46,8 @@ class Load:
             np.testing.assert_allclose(answer.policy, policy, atol=5e-4)
             np.testing.assert_allclose(answer.value, value, atol=5e-4)
             self.answered += 1
+            self._answer.set()
+            await asyncio.sleep(PAUSE_S)
 
     async def __aenter__(self):
         # A failed request would be asked again for `retry_s`: without retries every failure shows.
@@ -61,14 +67,17 @@ class Load:
         """Wait until every client has been answered once more."""
         wanted = self.answered + 2 * len(self._batches)
         async with asyncio.timeout(60):
-            while self.answered < wanted:  # noqa: ASYNC110 - turns of the loop, not a pause
-                await asyncio.sleep(0)
+            while self.answered < wanted:
+                self._answer.clear()
+                await self._answer.wait()
 
 
-async def test_answers_are_the_networks_own_and_name_their_version(target):
+# Each load of a version into Triton costs seconds of a processor: one test makes all of what one model can show.
+async def test_answers_are_the_networks_own_and_name_their_version_and_models_are_changed_by_holders_of_the_token(target):
     model = target.model("tic_tac_toe")
     batch = model.positions()
     async with target.control() as control, target.evaluator(model) as evaluator:
+        await check_the_token_is_asked_for(target, model)
         with pytest.raises(ModelNotFound):
             await evaluator.evaluate(batch, version=V1)
         await control.serve(model.name, [model.publish()])
@@ -77,10 +86,20 @@ async def test_answers_are_the_networks_own_and_name_their_version(target):
         await check_independence_of_batch_mates(model, evaluator, batch)
         await check_a_block_larger_than_a_request(model, evaluator)
         await check_refusals(target, model, evaluator, batch)
+        await check_priorities(target, model, batch)
+        await check_replicas(target, model)
         model.check(await evaluator.evaluate(batch, version=V1), batch, 1)
         await control.unload(model.name)
         with pytest.raises(ModelNotFound):
             await evaluator.evaluate(batch, version=V1)
+
+
+async def check_the_token_is_asked_for(target, model) -> None:
+    """To list models, as `deploy/triton` restricts it; evaluations need none."""
+    for token in (None, "wrong"):
+        async with target.control(token) as control:
+            with pytest.raises((PermissionRefused, Unavailable)):  # Triton says UNAVAILABLE
+                await control.loaded()
 
 
 async def check_independence_of_batch_mates(model, evaluator, batch) -> None:
@@ -116,6 +135,37 @@ async def check_refusals(target, model, evaluator, batch) -> None:
         assert (await stub.ModelInfer(request, timeout=60)).model_version == "1"
 
 
+async def check_priorities(target, model, batch) -> None:
+    """They are configured, and a malformed one is refused."""
+    async with (
+        target.evaluator(model, priority=Priority.HIGH) as evaluator,
+        open_inference_channel(target.address) as channel,
+    ):
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        asked, token = messages.ModelConfigRequest(name=model.name), [(header, TOKEN) for header in TOKEN_HEADERS]
+        batching = (await stub.ModelConfig(asked, timeout=60, metadata=token)).config.dynamic_batching
+        assert (batching.priority_levels, batching.default_priority_level) == (2, 2)
+        for number in (0, 1, 2, 3):
+            request = evaluator._request(batch, 0, 1)
+            request.parameters[PRIORITY_PARAMETER].uint64_param = number
+            assert (await stub.ModelInfer(request, timeout=60)).model_version == "1"
+        request.parameters[PRIORITY_PARAMETER].string_param = "1"
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.ModelInfer(request, timeout=60)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def check_replicas(target, model) -> None:
+    """Each replica of a name is told what to serve, and a dead one is passed over."""
+    name = f"ipv4:{target.address},127.0.0.1:1"
+    async with ReplicaControl(name, token=TOKEN, store=target.store, absence_s=0.0) as control:
+        await control.serve(model.name, [1])
+        assert await control.ready(model.name, 1)
+        with pytest.raises(ModelNotFound, match="no version 9"):
+            await control.serve(model.name, [1, 9])
+        assert await control.ready(model.name, 1)
+
+
 async def test_a_request_of_high_priority_overtakes_blocks_of_self_play(target):
     model = target.model("connect_four", rows=5)
     block, single = (first_rows(model.positions(games=200, seed=3), rows) for rows in (1024, 1))
@@ -141,94 +191,45 @@ async def test_a_request_of_high_priority_overtakes_blocks_of_self_play(target):
     assert answered.index("person") < BLOCKS // 2
 
 
-async def test_priorities_are_configured_and_a_malformed_one_is_refused(target):
-    model = target.model("connect_four", columns=5)
-    batch = model.positions()
-    async with (
-        target.control() as control,
-        target.evaluator(model, priority=Priority.HIGH) as evaluator,
-        open_inference_channel(target.address) as channel,
-    ):
-        await control.serve(model.name, [model.publish()])
-        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        batching = (await stub.ModelConfig(messages.ModelConfigRequest(name=model.name), timeout=60)).config.dynamic_batching
-        assert (batching.priority_levels, batching.default_priority_level) == (2, 2)
-        for number in (0, 1, 2, 3):
-            request = evaluator._request(batch, 0, 1)
-            request.parameters[PRIORITY_PARAMETER].uint64_param = number
-            assert (await stub.ModelInfer(request, timeout=60)).model_version == "1"
-        request.parameters[PRIORITY_PARAMETER].string_param = "1"
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stub.ModelInfer(request, timeout=60)
-        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-
-
 def first_rows(batch: LeafBatch, rows: int) -> LeafBatch:
     """Return the first rows of a batch."""
     assert len(batch) >= rows
     return LeafBatch(batch.states[:rows], batch.legal[:rows])
 
 
-async def test_versions_are_swapped_under_load_without_a_failed_request(target):
-    model = target.model("connect_four", rows=4, columns=4)
-    model.publish()
+async def test_versions_are_swapped_under_load_without_a_failed_request_and_a_broken_one_is_refused(target):
+    plain = target.model("connect_four", rows=4, columns=4)
+    both = replace(plain, extra_heads=("opponents", "plies_left"))
+    models = {plain.publish(): plain, both.publish(): both}
+    broken = both.publish()
+    path = target.store.directory(plain.name, broken) / "model.pt"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
     async with target.control() as control:
-        await control.serve(model.name, [1])
-        async with Load(target, model, versions=[1, 2]) as load:
+        await control.serve(plain.name, [1])
+        async with Load(target, models) as load:
             await load.more_answers()
-            model.publish()
-            await control.serve(model.name, [1, 2])
-            assert (await control.loaded())[model.name] == [1, 2]
+            with pytest.raises(CorruptModel, match="sha256"):
+                await control.serve(plain.name, [1, broken])
+            with pytest.raises(ModelNotFound, match="no version 9"):
+                await control.serve(plain.name, [1, 9])
+            await load.more_answers()
+            assert (await control.loaded())[plain.name] == [1]
+            await control.serve(plain.name, [1, 2])
+            assert (await control.loaded())[plain.name] == [1, 2]
             await load.more_answers()
             load.version = 2
             await load.more_answers()
-            await control.serve(model.name, [2])
+            await check_extra_heads(target, plain, both)
+            await control.serve(plain.name, [2])
             await load.more_answers()
-        assert (await control.loaded())[model.name] == [2]
-        assert not await control.ready(model.name, 1)
-        await control.unload(model.name)
+        assert (await control.loaded())[plain.name] == [2]
+        assert not await control.ready(plain.name, 1)
+        await control.unload(plain.name)
 
 
-async def test_a_broken_candidate_is_refused_and_the_old_version_goes_on(target):
-    model = target.model("connect_four", rows=4, columns=5)
-    model.publish()
-    broken = model.publish()
-    path = target.store.directory(model.name, broken) / "model.pt"
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
-    async with target.control() as control:
-        await control.serve(model.name, [1])
-        async with Load(target, model, versions=[1]) as load:
-            await load.more_answers()
-            with pytest.raises(CorruptModel, match="sha256"):
-                await control.serve(model.name, [1, broken])
-            with pytest.raises(ModelNotFound, match="no version 9"):
-                await control.serve(model.name, [1, 9])
-            await load.more_answers()
-        assert (await control.loaded())[model.name] == [1]
-        await control.unload(model.name)
-
-
-async def test_each_replica_of_a_name_is_told_what_to_serve_and_a_dead_one_is_passed_over(target):
-    model = target.model("connect_four", rows=5, columns=5)
-    model.publish()
-    name = f"ipv4:{target.address},127.0.0.1:1"
-    async with ReplicaControl(name, store=target.store, absence_s=0.0) as control:
-        await control.serve(model.name, [1])
-        assert await control.ready(model.name, 1)
-        with pytest.raises(ModelNotFound, match="no version 9"):
-            await control.serve(model.name, [1, 9])
-        assert await control.ready(model.name, 1)
-    async with target.control() as control:
-        await control.unload(model.name)
-
-
-async def test_extra_heads_are_answered_to_those_who_ask_and_by_the_versions_that_have_them(target):
-    plain = target.model("connect_four", rows=5, columns=4)
-    both = replace(plain, extra_heads=("opponents", "plies_left"))
-    plain.publish()
-    both.publish()
-    async with target.control() as control, target.evaluator(plain) as evaluator:
-        await control.serve(plain.name, [1, 2])
+async def check_extra_heads(target, plain, both) -> None:
+    """They are answered to those who ask, and by the versions that have them."""
+    async with target.evaluator(plain) as evaluator:
         await check_rows_stay_together(both, evaluator)
         batch = plain.positions()
         plain.check(await evaluator.evaluate(batch, version=V1), batch, 1)
@@ -238,7 +239,6 @@ async def test_extra_heads_are_answered_to_those_who_ask_and_by_the_versions_tha
             await evaluator.evaluate(replace(batch, extra_heads=3), version=V2)
         await check_all_outputs_are_sent_when_none_is_named(target, both, evaluator)
         both.check(await evaluator.evaluate(batch, version=V2), batch, 2)
-        await control.unload(plain.name)
 
 
 async def check_rows_stay_together(model, evaluator) -> None:
@@ -268,14 +268,3 @@ async def check_all_outputs_are_sent_when_none_is_named(target, model, evaluator
         "head__2": ("FP16", [rows, spec.num_actions]),
         "head__3": ("FP32", [rows, 1]),
     }
-
-
-@pytest.mark.parametrize("kind", ["zerofleet", "triton"])
-async def test_models_are_listed_for_holders_of_the_token_alone(kind, tmp_path, target_running):
-    with target_running(kind, tmp_path, guarded=True) as guarded:
-        async with guarded.control("s3cret") as control:
-            assert await control.loaded() == {}
-        for token in (None, "wrong"):
-            async with guarded.control(token) as control:
-                with pytest.raises((PermissionRefused, Unavailable)):  # Triton says UNAVAILABLE
-                    await control.loaded()

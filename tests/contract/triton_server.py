@@ -1,7 +1,8 @@
 """A real Triton Inference Server on loopback, without Docker: out of the `nvidia-pytriton` wheel, CPU, Python backend.
 
 Its Python backend needs numpy 1.x, so it lives in a virtual environment of its own, made on first use: the folder named
-by TRITON_VENV, else one that is already in /var/tmp, else .cache/triton-venv of this checkout. To make it by hand:
+by TRITON_VENV, else one that is already in /var/tmp, else .cache/triton-venv of this checkout. It takes torch from the
+environment that installs it, whose packages follow its own on the path. To make it by hand:
 
     python tests/contract/triton_server.py
 """
@@ -26,7 +27,7 @@ from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc
 
 # numpy 2 makes this Triton's Python backend answer with empty tensors, without an error.
-REQUIREMENTS = ("numpy<2", "torch==2.13.0")
+REQUIREMENTS = ("numpy<2",)
 WHEEL = "nvidia-pytriton==0.7.0"
 CHECKOUT = Path(__file__).parents[2]
 READY_MADE = Path("/var/tmp/triton-venv")
@@ -98,6 +99,7 @@ def _install_into(target: Installation) -> None:
     pip = [target.venv / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, *REQUIREMENTS], check=True)
     subprocess.run([*pip, "--no-deps", WHEEL], check=True)
+    (target.site / "torch.pth").write_text(f"{sysconfig.get_path('purelib')}\n")  # a second torch would be a gigabyte
     stub = target.server / "python_backend_stubs" / version / "triton_python_backend_stub"
     if not stub.is_file():
         raise RuntimeError(f"{WHEEL} has no backend for Python {version}; run the tests with Python 3.11")

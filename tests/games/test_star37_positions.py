@@ -148,9 +148,7 @@ def test_all_players_see_the_same_start() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("game", "count", "seed"), [(DEFAULT, 5_000, 7), (DEFAULT, 5_000, 8), (UNLOCKED, 2_000, 9), (THROUGH_CORNERS, 2_000, 10)]
-)
+@pytest.mark.parametrize(("game", "count", "seed"), [(DEFAULT, 4_000, 7), (UNLOCKED, 2_000, 9), (THROUGH_CORNERS, 2_000, 10)])
 def test_both_generators_list_the_same_moves(game: ChineseCheckersStar37, count: int, seed: int) -> None:
     for state in random_states(count, seed):
         if core.is_over(game, state):

@@ -91,15 +91,15 @@ def test_a_candidate_is_adopted_at_once(events):
 async def test_a_budget_of_processor_seconds_counts_every_part_and_no_judgement(tmp_path):
     ticks = itertools.count()
     clock = ProcessorClock(lambda: 0.01 * next(ticks))  # each look at the clock takes a hundredth of a second
-    events = await run(tmp_path / "a", clock=clock, cpu_seconds=30.0, judge_every=15.0)
-    assert [event["planned"] for event in events[:-1]] == [15, 30]
+    events = await run(tmp_path / "a", clock=clock, cpu_seconds=16.0, judge_every=8.0)
+    assert [event["planned"] for event in events[:-1]] == [8, 16]
     last = events[-2]
-    assert 30 <= last["cpu_seconds_used"] < 31
+    assert 16 <= last["cpu_seconds_used"] < 17
     assert sum(last["cpu_seconds"].values()) == pytest.approx(last["cpu_seconds_used"], abs=0.1)
     assert set(last["cpu_seconds"]) == {"search", "evaluation", "self_play", "intake", "learning", "adoption"}
 
 
-@pytest.mark.parametrize("budget", [{"cpu_seconds": 30.0, "judge_every": 10.0}, {"samples": 450, "judge_every": 150.0}])
+@pytest.mark.parametrize("budget", [{"cpu_seconds": 15.0, "judge_every": 5.0}, {"samples": 450, "judge_every": 150.0}])
 async def test_a_schedule_over_the_plan_falls_over_the_budget(tmp_path, budget):
     falling = {"train.schedule": "linear", "train.schedule_over": "plan", "train.schedule_floor": "0"}
     settings = SETTINGS | falling | {"train.warmup_steps": "0", "train.learning_rate": "0.004"}

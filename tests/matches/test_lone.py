@@ -43,15 +43,15 @@ def test_equal_players_have_equal_shares_whatever_the_seat_advantage():
         assert [seat.first for seat in tally.seats] == [1.0, 0.0, 0.0]
 
 
-def test_the_interval_contains_one_third_in_about_95_of_100_matches_of_equal_players():
+def test_the_interval_contains_one_third_in_about_19_of_20_matches_of_equal_players():
     rng = np.random.default_rng(1)
     orders = [tuple(np.array([1.0, SECOND, -1.0])[list(order)]) for order in itertools.permutations(range(3))]
     held = 0
-    for _ in range(100):
+    for _ in range(40):
         drawn = [result(g, s, orders[int(rng.integers(6))]) for g in range(30) for s in seatings(3)]
         tally = lone_tally(drawn, NAMES, 0)
         held += tally.share_low <= 1 / 3 <= tally.share_high
-    assert held >= 88
+    assert held >= 34  # 38 on average; three deviations less
 
 
 def test_the_net_score_counts_ties_for_best_and_worst():

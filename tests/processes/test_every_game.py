@@ -1,8 +1,8 @@
 """Every game trains: the whole loop in its smallest form, from nothing to a network that plays after training.
 
-As processes: a game of three players and one of hidden information; all other tests of processes play tic-tac-toe, a duel. The
-other games: the same lane, intake, trainer and network file in this process, and a match of the last version. What a gate and a
-wire do is the same for all games, and is tested with tic-tac-toe.
+As processes: a game of three players and hidden information; all other tests of processes play tic-tac-toe, a duel of open
+information. The other games: the same lane, intake, trainer and network file in this process, and a match of the last version.
+What a gate and a wire do is the same for all games, and is tested with tic-tac-toe.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import games
-from games.core import Game
 from laboratory.loop import Loop
 from zerofleet.contracts.naming import model_name
 from zerofleet.presets import preset
@@ -41,29 +40,24 @@ MINIMAL = (
     "gate.max_pairs=1",
     "gate.ladder_games=0",
     "gatekeeper.match_slots=8",
+    "search.simulations=4",
+    "search.fast_simulations=2",
+    "gate.simulations=2",
+    "gate.mode=share",
+    "gate.share=0.01",
 )
 
 
-def settings_for(game: Game) -> list[str]:
-    """Return the words that make the tiny preset of a game as small as can be, and leave its kind of search and gate."""
-    chosen = preset(game, "tiny")
-    items = [*MINIMAL]
-    if chosen.search.simulations:
-        items += ["search.simulations=4", "search.fast_simulations=2", "gate.simulations=2"]
-    if chosen.gate.mode != "off":
-        items += ["gate.mode=share", "gate.share=0.01"]
-    return [word for item in items for word in ("--set", item)]
+IN_A_FLEET = "take_six"
 
 
-AS_PROCESSES = ("chinese_checkers_star37", "take_six")
-
-
-@pytest.mark.parametrize("name", AS_PROCESSES)
-async def test_a_game_of_each_kind_trains_until_a_candidate_is_promoted(
-    start_run: StartRun, check_promises: CheckPromises, name: str, tmp_path: Path
+async def test_a_game_of_three_players_and_hidden_information_trains_until_a_candidate_is_promoted(
+    start_run: StartRun, check_promises: CheckPromises, tmp_path: Path
 ) -> None:
-    game = games.make(name)
-    async with start_run("--seed", "1", *settings_for(game), game=name) as run:
+    game = games.make(IN_A_FLEET)
+    assert (game.spec().num_players, game.spec().information) == (3, "hidden")
+    words = [word for item in MINIMAL for word in ("--set", item)]
+    async with start_run("--seed", "1", *words, game=IN_A_FLEET) as run:
         await run.until("candidate 1 promoted: first champion")
         await run.until(r"candidate [2-9]\d* promoted")
         text = await run.end()
@@ -75,7 +69,7 @@ async def test_a_game_of_each_kind_trains_until_a_candidate_is_promoted(
     await check_promises(run.paths, model_name(game))
 
 
-@pytest.mark.parametrize("name", [name for name in built_in_games() if name not in AS_PROCESSES])
+@pytest.mark.parametrize("name", [name for name in built_in_games() if name != IN_A_FLEET])
 async def test_every_other_game_trains_in_one_process_until_a_trained_version_plays(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

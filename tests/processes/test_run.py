@@ -92,11 +92,3 @@ def test_invalid_run_commands_are_refused_and_leave_no_files(
     assert (ended.value.code, printed.out) == (2, "")
     assert said in printed.err
     assert not (tmp_path / "r").exists()
-
-
-async def test_a_service_that_refuses_to_start_ends_the_run_with_its_message(start_run: StartRun) -> None:
-    async with start_run("--set", "trainer.device=moon") as run:
-        text = await run.rest()
-    assert run.process.returncode == 1
-    assert "error: trainer refused to start" in text
-    assert "got 'moon'" in text

@@ -1,4 +1,3 @@
-import choix
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,7 +22,7 @@ def by_name(ratings):
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(0, 10)), min_size=1, max_size=12))
-def test_ratings_equal_those_of_choix(games):
+def test_ratings_equal_those_of_choix(choix, games):
     # choix knows no draws: every game is entered twice, so that a draw is one win for each, under a prior twice as strong.
     tallies = [Tally(f"p{i}", f"p{(i + step) % 4}", half_points / 2, 5) for i, step, half_points in games]
     data = []

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zerofleet.strength.ratings import elo_from_share, share_from_elo, share_interval, wilson
@@ -24,6 +24,7 @@ def test_the_interval_of_groups_all_won_has_positive_width():
     assert high == 1.0
 
 
+@settings(max_examples=30)
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_size=80))
 def test_the_interval_contains_the_observed_share_and_stays_in_range(scores):
     low, high = share_interval(np.array(scores))

@@ -1,7 +1,6 @@
 import itertools
 import math
 
-import choix
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -34,7 +33,7 @@ def draw(rng, strengths, games):
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.permutations(range(4)).map(tuple), min_size=1, max_size=12))
-def test_ratings_of_rankings_equal_those_of_choix(rankings):
+def test_ratings_of_rankings_equal_those_of_choix(choix, rankings):
     expected = choix.opt_rankings(4, rankings, alpha=(ELO_PER_NAT / 800.0) ** 2 / 2.0, tol=1e-12)
     placements = [Placement(tuple(PLAYERS[i] for i in ranking), (0, 1, 2, 3)) for ranking in rankings]
     ours = elos(placements, prior_sd_elo=800.0)
@@ -42,7 +41,7 @@ def test_ratings_of_rankings_equal_those_of_choix(rankings):
         assert ours[name] == pytest.approx((expected[i] - expected[0]) * ELO_PER_NAT, abs=0.05)
 
 
-def test_without_a_prior_ratings_equal_the_maximum_likelihood_of_choix():
+def test_without_a_prior_ratings_equal_the_maximum_likelihood_of_choix(choix):
     rng = np.random.default_rng(4)
     places = draw(rng, np.array([0.0, 0.4, 0.9, 1.3]), 200)
     rankings = [tuple(np.argsort(row)) for row in places]
@@ -54,7 +53,7 @@ def test_without_a_prior_ratings_equal_the_maximum_likelihood_of_choix():
 @pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.tuples(*[st.integers(0, 2)] * 3), min_size=1, max_size=6))
-def test_ties_count_as_the_mean_of_all_orders_of_the_tied_players(games):
+def test_ties_count_as_the_mean_of_all_orders_of_the_tied_players(choix, games):
     data = [order for places in games for order in orders(places) for _ in range(6 // len(orders(places)))]
     expected = choix.opt_rankings(3, data, alpha=6 * (ELO_PER_NAT / 800.0) ** 2 / 2.0, tol=1e-12)
     ours = elos([Placement(PLAYERS[:3], places) for places in games], prior_sd_elo=800.0)
@@ -129,7 +128,7 @@ def coverage(seed, *, seats, runs, games):
 @pytest.mark.slow
 @pytest.mark.parametrize("seats", [3, 5])
 def test_intervals_of_placements_have_about_their_nominal_coverage(seats):
-    runs = 150
+    runs = 100
     # Four ratings of a run hang together, as far as one observation at worst.
     slack = 3.0 * math.sqrt(0.05 * 0.95 / runs)
     assert 0.95 - slack <= coverage(21, seats=seats, runs=runs, games=60) <= 0.95 + slack

@@ -47,7 +47,7 @@ def test_unequal_error_rates_are_both_kept():
 
 @pytest.mark.slow
 def test_identical_players_are_not_promoted_more_often_than_alpha():
-    test, runs = Sprt(elo0=0.0, elo1=60.0), 800
+    test, runs = Sprt(elo0=0.0, elo1=60.0), 400
     for field in (IDENTICAL_AND_DRAWISH, DRAWISH):
         simulated = simulate(test, field, runs=runs, max_pairs=1_000, seed=5)
         assert simulated.stronger <= allowed(test.alpha, runs)
@@ -149,7 +149,7 @@ async def test_a_match_of_identical_players_is_decided_no_more_often_than_its_er
         board.record(result)
     counts = np.array(board.standing().pentanomial, dtype=np.float64)
     field = (counts + counts[::-1]) / (2.0 * counts.sum())
-    runs = 800
+    runs = 400
     one_sided = simulate(Sprt(elo0=0.0, elo1=60.0), field, runs=runs, max_pairs=2_000, seed=9)
     assert one_sided.stronger <= allowed(0.05, runs)
     # Asked both ways round, "stronger" and "weaker": twice the rate at most.

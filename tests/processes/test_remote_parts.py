@@ -1,8 +1,14 @@
-"""One game followed from its worker to the champion it taught, through real processes, a real Redis and OTLP."""
+"""The whole loop with its games in Redis and its models in an object store, followed by its spans.
+
+One game is followed from its worker to the champion that it taught, through real processes, a real Redis and OTLP. Then the
+object store is away for a while.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,7 +23,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as otlp_grpc
 
 from zerofleet.storage.game_log import GameLog
-from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.model_store import ModelStore, open_model_store
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "streams"))
 
@@ -25,11 +31,13 @@ import redis_programs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1100)]  # a machine that is loaded takes minutes
 
+MODEL = "tic_tac_toe"
 StartRun = Callable[..., AbstractAsyncContextManager[Any]]
 
 OPERATOR_TOKEN = "operator-token-that-no-log-may-name"
 WORKER_TOKEN = "worker-token-that-no-log-may-name"
 REDIS_PASSWORD = "password-that-no-log-may-name"
+STORE_SECRET = "secret-of-the-tests"  # of tests/conftest.py
 GAMES_SAMPLED = 0.1
 
 
@@ -114,14 +122,16 @@ def redis_url() -> Iterator[str]:
                 process.kill()
 
 
-async def test_the_trace_of_a_sampled_game_leads_to_its_champion_and_no_log_contains_a_secret(
-    start_run: StartRun, redis_url: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_sampled_game_leads_to_its_champion_no_log_has_a_secret_and_an_outage_of_the_object_store_is_survived(
+    start_run: StartRun, redis_url: str, object_server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    location = f"s3://{object_server.make_bucket()}/team/models"
     async with collecting() as collector:
         for name, value in {
             "ZEROFLEET_TRACE_SAMPLE": str(GAMES_SAMPLED),
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.address,
             "ZEROFLEET_STREAM_URL": redis_url,
+            "ZEROFLEET_MODEL_STORE": location,
             "ZEROFLEET_TOKENS": f"worker: {WORKER_TOKEN}\noperator: {OPERATOR_TOKEN}\n",
             "ZEROFLEET_TOKEN": OPERATOR_TOKEN,
             "ZEROFLEET_LOG_LEVEL": "debug",
@@ -129,18 +139,49 @@ async def test_the_trace_of_a_sampled_game_leads_to_its_champion_and_no_log_cont
             monkeypatch.setenv(name, value)
         async with start_run("--set", "gate.mode=share", "--set", "gate.share=0.1") as run:
             await run.until(r"candidate \d+ promoted against", times=2)  # the first replaces random weights without a match
+            object_server.stop()
+            try:
+                await run.until(r"trained|games|candidate|positions", times=3)
+            finally:
+                object_server.start()
+            await run.until(r"candidate \d+ promoted against")
             text = await run.end()
         assert run.process.returncode == 0, text
-        check_chain(collector, run.paths)
+        assert "restarting" not in text, "no service died of the absence"
+        assert list(run.paths.models.iterdir()) == [], "nothing lies where a directory store would"
+        store = open_model_store(location, cache=tmp_path / "another cache")
+        check_chain(collector, run.paths, store)
         check_logs(collector, run.paths.logs, text)
+        await check_store(store, run.paths.root)
 
 
-def check_chain(collector: Collector, paths: Any) -> None:
+async def check_store(store: ModelStore, root: Path) -> None:
+    """The versions in the object store are sound, and the command line finds them there."""
+    champion = store.champion(MODEL)
+    assert champion is not None
+    assert store.verify(MODEL, champion.version).version == champion.version
+    assert store.history(MODEL)[0].version == 1
+    assert store.config(MODEL)
+    command = [
+        sys.executable,
+        "-c",
+        "from zerofleet.cli import main; main()",
+        "models",
+        "verify",
+        MODEL,
+        "--run-dir",
+        str(root),
+    ]
+    said = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120, check=False)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("ok") == len(store.versions(MODEL))
+
+
+def check_chain(collector: Collector, paths: Any, store: ModelStore) -> None:
     """Follow a promoted version back to a game, and the game forward to the version."""
     promotion = next(span for span in collector.spans if span.name == "gate.promote" and span.attributes["zerofleet.epoch"] > 2)
     version = promotion.attributes["zerofleet.version"]
-    store = DirectoryStore(paths.models)
-    assert version in {champion.version for champion in store.history("tic_tac_toe")}
+    assert version in {champion.version for champion in store.history(MODEL)}
 
     candidate = collector.of(promotion.trace_id)
     parents = {name: _parent(candidate, span) for name, span in candidate.items()}
@@ -190,10 +231,10 @@ def _parent(trace: dict[str, Span], span: Span) -> str | None:
 
 def check_logs(collector: Collector, logs: Path, text: str) -> None:
     """No secret is in what was logged or printed, nor in what was sent to the collector."""
-    said = text + "".join(path.read_text() for path in logs.iterdir()) + repr(collector.spans)
+    said = text + "".join(path.read_text(errors="replace") for path in logs.iterdir()) + repr(collector.spans)
     assert "rpc" in said
     assert "game.published" in said
-    for secret in (OPERATOR_TOKEN, WORKER_TOKEN, REDIS_PASSWORD):
+    for secret in (OPERATOR_TOKEN, WORKER_TOKEN, REDIS_PASSWORD, STORE_SECRET):
         assert secret not in said
     traced = {span.trace_id for span in collector.spans}
     assert set(re.findall(r'"trace_id": "([0-9a-f]{32})"', said)) & traced
