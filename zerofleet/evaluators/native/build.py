@@ -24,7 +24,7 @@ FOLDER = Path(__file__).resolve().parent
 SOURCES = ("tower.c", "calls.c", "tower.h")
 LIBRARY = "libzerofleet.so"
 _COMPILERS = ("cc", "gcc", "clang")
-_WHEEL = "ziglang"  # clang with a C library, from the package index; for this machine's processor without `-mcpu`
+_WHEEL = "ziglang"  # clang and a C library; without -mcpu it would compile for this machine's processor
 _COMMON = ("-std=gnu11", "-O2", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-Wall", "-Wextra")
 # Name, bytes of a vector, rows of a register tile (two vectors wide; one register is left for the weights), and flags.
 _PORTABLE = ("portable", 16, 6, ())
