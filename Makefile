@@ -103,7 +103,7 @@ wheel-test: venv ## build the wheel and run the fast tests against it, outside o
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$(build/wheel/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
 	cp -r tests docs pyproject.toml SECURITY.md build/wheel/
-	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy --ignore tests/mutations $(TEST_ARGS)
+	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy --ignore tests/mutations --ignore tests/prose $(TEST_ARGS)
 
 # The tool runs in a separate environment; it lists .venv, of which the runtime packages are kept.
 sbom: venv ## list packages and licences as build/sbom/zerofleet.cdx.json (CycloneDX), and docs/licences.md

@@ -8,6 +8,7 @@ from dataclasses import replace
 import grpc
 import numpy as np
 import pytest
+import triton_server
 from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc
 
@@ -270,7 +271,7 @@ async def check_all_outputs_are_sent_when_none_is_named(target, model, evaluator
     }
 
 
-@pytest.mark.parametrize("kind", ["zerofleet", "triton"])
+@pytest.mark.parametrize("kind", triton_server.KINDS)
 async def test_models_are_listed_for_holders_of_the_token_alone(kind, tmp_path, target_running):
     with target_running(kind, tmp_path, guarded=True) as guarded:
         async with guarded.control("s3cret") as control:
