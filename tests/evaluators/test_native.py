@@ -334,6 +334,7 @@ def test_the_compiler_of_the_environment_may_have_options_and_two_builds_at_once
 
 def test_without_a_compiler_on_the_path_that_of_the_wheel_builds_for_any_processor(monkeypatch, tmp_path):
     (tmp_path / "ziglang").mkdir()
+    (tmp_path / "ziglang" / "__init__.py").touch()
     written = "import pathlib, sys; pathlib.Path(sys.argv[sys.argv.index('-o') + 1]).write_text(' '.join(sys.argv[1:]))"
     (tmp_path / "ziglang" / "__main__.py").write_text(written)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
