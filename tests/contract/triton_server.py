@@ -31,6 +31,11 @@ REQUIREMENTS = ("numpy<2",)
 WHEEL = "nvidia-pytriton==0.7.0"
 CHECKOUT = Path(__file__).parents[2]
 READY_MADE = Path("/var/tmp/triton-venv")
+LIBRARY = Path(sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME") or "")
+CAN_RUN = ".so" in LIBRARY.name and LIBRARY.is_file()
+"""Whether Python is here with its shared library, which the backend loads; Debian has it in a package of its own."""
+KINDS = ("zerofleet", "triton") if CAN_RUN else ("zerofleet",)
+"""The servers that the contract is tested with here."""
 START_ATTEMPTS = 3  # another process may take a port between our asking for a free one and Triton's taking it
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
@@ -179,4 +184,4 @@ def _free_ports(count: int) -> list[int]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{install().venv}\n")
+    sys.stdout.write(f"{install().venv}\n" if CAN_RUN else f"without Triton: its Python backend needs {LIBRARY}\n")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +16,8 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 
 import kustomize
-from manifests import KUBERNETES, OVERLAYS, ROOT, Document, Promtool
+import prometheus_checks
+from manifests import KUBERNETES, OVERLAYS, ROOT, Document
 
 
 @pytest.fixture(params=OVERLAYS, ids=lambda path: path.name)
@@ -66,16 +65,8 @@ def prepare() -> ModuleType:
     return program
 
 
-@pytest.fixture
-def promtool() -> Promtool:
-    """Return what runs promtool, of Debian's package prometheus; tests are left out without it, but never in CI."""
-    found = shutil.which("promtool")
-    if found is None and not os.environ.get("CI"):
-        pytest.skip("promtool is not installed; it comes with Debian's package prometheus")
-    assert found is not None, "promtool is missing: .ci/run should have installed Debian's package prometheus"
-
-    def run(*words: str) -> None:
-        done = subprocess.run([found, *words], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-
-    return run
+@pytest.fixture(params=prometheus_checks.found(), ids=lambda checks: type(checks).__name__.lower())
+def prometheus(request: pytest.FixtureRequest) -> prometheus_checks.Checks:
+    """Return what checks rules and queries; once for each that is on this machine."""
+    checks: prometheus_checks.Checks = request.param
+    return checks

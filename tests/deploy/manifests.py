@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,6 @@ SERVICES: dict[str, type[ServiceSettings]] = {
 SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (Path(__file__).parent / "schemas").glob("*.json")}
 
 Document = dict[str, Any]
-Promtool = Callable[..., None]
-"""Runs promtool with these words and fails the test when it does."""
 
 
 def validate(document: Document, version: str) -> None:

@@ -1,6 +1,6 @@
 """Alerts and dashboard ask for metrics and labels that the services have, and the alerts fire when they should.
 
-Alerts are run by promtool (`conftest.py`).
+`prometheus_checks.py` runs the alerts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
-from manifests import Promtool
+from prometheus_checks import Checks
 
 from zerofleet.storage.streams import StreamSettings
 from zerofleet.supervisor import remarks
@@ -118,13 +118,12 @@ def test_every_alert_has_a_case() -> None:
     assert {case["alert"] for case in CASES} == {alert["alert"] for alert in ALERTS}
 
 
-def test_prometheus_accepts_the_configuration_and_the_rules(promtool: Promtool) -> None:
-    promtool("check", "config", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/prometheus.yml"))
-    promtool("check", "rules", "--lint=all", "--lint-fatal", str(MONITORING / "prometheus/alerts.yml"))
+def test_prometheus_accepts_the_configuration_and_the_rules(prometheus: Checks) -> None:
+    prometheus.accept(MONITORING / "prometheus/prometheus.yml", MONITORING / "prometheus/alerts.yml")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["alert"])
-def test_an_alert_fires_when_it_should_and_is_quiet_otherwise(case: dict[str, Any], promtool: Promtool, tmp_path: Path) -> None:
+def test_an_alert_fires_when_it_should_and_is_quiet_otherwise(case: dict[str, Any], prometheus: Checks, tmp_path: Path) -> None:
     alert = next(each for each in ALERTS if each["alert"] == case["alert"])
     labels = case["fires"].get("labels", {})
     words = {name: LABEL.sub(lambda found: labels[found[1]], text) for name, text in alert["annotations"].items()}
@@ -137,9 +136,7 @@ def test_an_alert_fires_when_it_should_and_is_quiet_otherwise(case: dict[str, An
         }
         for given, expected in ((case["fires"], fired), (case["quiet"], []))
     ]
-    file = tmp_path / "test.yml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(MONITORING / "prometheus/alerts.yml")], "tests": tests}))
-    promtool("test", "rules", str(file))
+    prometheus.hold(tests, tmp_path, MONITORING / "prometheus/alerts.yml")
 
 
 def _holds(whole: Any, part: Any) -> bool:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from manifests import KUBERNETES, SCALERS, Promtool, of_kind, workloads
+from manifests import KUBERNETES, SCALERS, of_kind, workloads
+from prometheus_checks import Checks
 
 from selfplay_worker.settings import WorkerSettings
 from zerofleet.storage.streams.base import StreamSettings
@@ -86,7 +87,7 @@ LAG = 'zerofleet_stream_lag_entries{namespace="zerofleet"}'
     ],
 )
 def test_workers_are_added_only_while_a_server_has_a_model(
-    composed, promtool: Promtool, tmp_path: Path, series: dict[str, str], headroom: float | None
+    composed, prometheus: Checks, tmp_path: Path, series: dict[str, str], headroom: float | None
 ) -> None:
     tests = [
         {
@@ -103,9 +104,7 @@ def test_workers_are_added_only_while_a_server_has_a_model(
         for name, query in _queries(composed).items()
         for lag, counts in ((100, True), (6000, name == "keda"))  # which asks Redis for the lag, and not here
     ]
-    file = tmp_path / "test.yml"
-    file.write_text(yaml.safe_dump({"tests": tests}))
-    promtool("test", "rules", str(file))
+    prometheus.hold(tests, tmp_path)
 
 
 def test_keda_treats_a_query_without_a_result_as_an_error_and_not_as_zero(composed) -> None:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import ast
 import io
 import re
-import subprocess
 import tokenize
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+import working_tree
+
+ROOT = working_tree.ROOT
 ROOMS = (
     "games",
     "zerofleet",
@@ -64,12 +65,10 @@ def patterns() -> list[Pattern]:
 
 def files() -> Iterator[Path]:
     """Yield every page and module of the working tree that is written by hand."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    for name in sorted(listed.stdout.split()):
+    for name in working_tree.files():
         path = ROOT / name
         in_room = name.split("/")[0] in ROOMS and name.endswith(".py")
-        if (in_room or name.endswith(".md")) and not GENERATED.search(name) and path.is_file():
+        if (in_room or name.endswith(".md")) and not GENERATED.search(name):
             yield path
 
 

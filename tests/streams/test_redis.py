@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import subprocess
-from collections.abc import Callable
+import ssl
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from socket import AF_INET
 from typing import Any, Protocol
 
 import pytest
@@ -16,6 +17,7 @@ from structlog.testing import capture_logs
 
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
 from zerofleet.errors import ConfigurationError, PermissionRefused, Unavailable
+from zerofleet.service.authority import Authority
 from zerofleet.storage.streams import GameStream, RedisStream, StreamSettings, open_stream
 from zerofleet.storage.streams import redis as redis_module
 from zerofleet.telemetry import metrics
@@ -270,49 +272,39 @@ async def test_users_need_no_more_than_the_documented_rights(make_redis_server: 
     await admin.aclose()
 
 
-@pytest.mark.slow
-async def test_tls_needs_the_right_authority(make_redis_server: MakeServer, tmp_path: Path) -> None:
-    key, certificate = make_certificate(tmp_path)
-    tls = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(certificate)]
-    server = make_redis_server("--tls-port", "0", *tls, "--tls-auth-clients", "no")
-    server.start()
-    admin = server.client()
-    port = await free_tls_port(admin)
-    url = f"rediss://localhost:{port}/0?retry_for_s=0"
-    trusting = open_stream(f"{url}&tls_ca_file={certificate}", name="games")
-    await trusting.publish("game-0", b"x")
-    assert await take(trusting) == ["game-0"]
-    doubting = open_stream(url, name="games")
-    with pytest.raises(Unavailable, match=r"(?i)certificate"):
-        await doubting.publish("game-1", b"x")
-    for stream in (trusting, doubting, admin):
-        await stream.aclose()
+async def test_tls_needs_the_right_authority(redis_server: Server, tmp_path: Path) -> None:
+    identity = Authority(tmp_path).issue("redis", ["localhost"], days=1).directory
+    async with tls_in_front_of(redis_server.socket, identity) as port:
+        url = f"rediss://localhost:{port}/0?retry_for_s=0"
+        trusting = open_stream(f"{url}&tls_ca_file={identity / 'ca.crt'}", name="behind-tls")
+        await trusting.publish("game-0", b"x")
+        assert await take(trusting) == ["game-0"]
+        doubting = open_stream(url, name="behind-tls")
+        with pytest.raises(Unavailable, match=r"(?i)certificate"):
+            await doubting.publish("game-1", b"x")
+        for stream in (trusting, doubting):
+            await stream.aclose()
 
 
-def make_certificate(directory: Path) -> tuple[Path, Path]:
-    """Return key and self-signed certificate of localhost."""
-    key, certificate = directory / "key.pem", directory / "certificate.pem"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
-         "-keyout", str(key), "-out", str(certificate)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return key, certificate
+@contextlib.asynccontextmanager
+async def tls_in_front_of(socket: Path, identity: Path) -> AsyncIterator[int]:
+    """Yield the port of localhost at which the server of that socket answers in TLS; not every Valkey has TLS of its own."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(identity / "tls.crt", identity / "tls.key")
 
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while said := await reader.read(65_536):
+                writer.write(said)
+                await writer.drain()
+        writer.close()
 
-async def free_tls_port(admin: redis.asyncio.Redis) -> int:
-    """Have the server listen for TLS on a port that nobody uses; Redis itself knows no port 0 in that sense."""
-    while True:
-        listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-        port: int = listener.sockets[0].getsockname()[1]
-        listener.close()
-        await listener.wait_closed()
-        try:
-            await admin.config_set("tls-port", port)
-        except redis.asyncio.RedisError:
-            continue
-        return port
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers, requests = await asyncio.open_unix_connection(socket)
+        await asyncio.gather(pass_on(reader, requests), pass_on(answers, writer))
+
+    async with await asyncio.start_server(relay, "localhost", 0, ssl=context, family=AF_INET) as listener:
+        yield listener.sockets[0].getsockname()[1]
 
 
 async def test_a_key_of_another_type_is_named_in_the_error(redis_server: Server) -> None:

@@ -7,6 +7,7 @@ import of this package, since the build runs before its dependencies are install
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import platform
 import shlex
@@ -23,6 +24,7 @@ FOLDER = Path(__file__).resolve().parent
 SOURCES = ("tower.c", "calls.c", "tower.h")
 LIBRARY = "libzerofleet.so"
 _COMPILERS = ("cc", "gcc", "clang")
+_WHEEL = "ziglang"  # clang and a C library; without -mcpu it would compile for this machine's processor
 _COMMON = ("-std=gnu11", "-O2", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-Wall", "-Wextra")
 # Name, bytes of a vector, rows of a register tile (two vectors wide; one register is left for the weights), and flags.
 _PORTABLE = ("portable", 16, 6, ())
@@ -82,7 +84,7 @@ def _defined(name: str, width: int, rows: int) -> list[str]:
 
 
 def _compiler() -> list[str]:
-    """Return the command of the C compiler: that of the environment variable CC, else the first known one on the path."""
+    """Return the command of the C compiler: of the environment variable CC, else the first on the path, else of the wheel."""
     try:
         named, *options = shlex.split(os.environ.get("CC", "")) or [""]
     except ValueError as error:
@@ -91,7 +93,9 @@ def _compiler() -> list[str]:
     for name in names:
         if found := shutil.which(name):
             return [found, *options]
-    raise BuildFailed(f"no C compiler found ({' or '.join(names)}); install gcc and build again")
+    if not named and importlib.util.find_spec(_WHEEL):
+        return [sys.executable, "-m", _WHEEL, "cc", "-mcpu=baseline"]
+    raise BuildFailed(f"no C compiler found ({' or '.join(names)}); install gcc, or the wheel {_WHEEL}, and build again")
 
 
 def _run(command: list[str]) -> None:
