@@ -29,6 +29,7 @@ from ui.solving import SolvingEndpoints
 from ui.studies import Studies
 from ui.studying import StudyEndpoints
 from ui.tables import Tables
+from ui.watching import WatchEndpoints
 
 __all__ = ["LOOPBACK_NAMES", "create_app"]
 
@@ -56,7 +57,7 @@ def create_app(
     servers = ModelServers()
     tables, studies = Tables(max_tables, servers), Studies(servers)
     reading, playing = ReadingEndpoints(catalogue, live or LiveRuns()), PlayEndpoints(catalogue, tables)
-    endpoints = [*reading.endpoints(), *playing.endpoints()]
+    endpoints = [*reading.endpoints(), *WatchEndpoints(catalogue).endpoints(), *playing.endpoints()]
     endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 

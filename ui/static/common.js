@@ -61,6 +61,7 @@ export function compact(value, unit = "") {
 }
 export const rating = (elo, low, high) =>
   elo === null || elo === undefined ? "not anchored" : `${Math.round(elo)} Elo (${Math.round(low)} to ${Math.round(high)})`;
+export const result = (scores) => (new Set(scores).size === 1 ? "draw" : scores.map((score) => (score > 0 ? "+" : "") + Number(score.toFixed(3))).join("  "));
 
 /** Return a table; columns are [title, cell(row), options], where options are `right` and `wide`. */
 export function table(columns, rows, { caption, rowClass = () => "" } = {}) {
