@@ -9,6 +9,7 @@ import contextlib
 import functools
 from collections.abc import AsyncIterator, Sequence
 from importlib.metadata import version
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -21,6 +22,7 @@ from ui.endpoints import API, openapi, routes
 from ui.live import LiveRuns
 from ui.model_servers import ModelServers
 from ui.pages import Pages, static_files
+from ui.planning import ClusterEndpoints
 from ui.playing import PlayEndpoints
 from ui.reading import ReadingEndpoints
 from ui.searches import Searches
@@ -43,6 +45,7 @@ def create_app(
     token: str = "",
     live: LiveRuns | None = None,
     max_tables: int = 32,
+    costs: Path | None = None,
 ) -> Starlette:
     """Return the application over the runs of a catalogue, which it closes at its end.
 
@@ -52,12 +55,15 @@ def create_app(
         token: Secret that every request must show; empty for none.
         live: Pollers of the services.
         max_tables: Maximum number of games in progress.
+        costs: Cost file for the page of the cluster; None for the shipped example.
     """
     pages = Pages(catalogue, token=token)
     servers = ModelServers()
     tables, studies = Tables(max_tables, servers), Studies(servers)
-    reading, playing = ReadingEndpoints(catalogue, live or LiveRuns()), PlayEndpoints(catalogue, tables)
+    live = live or LiveRuns()
+    reading, playing = ReadingEndpoints(catalogue, live), PlayEndpoints(catalogue, tables)
     endpoints = [*reading.endpoints(), *WatchEndpoints(catalogue).endpoints(), *playing.endpoints()]
+    endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 

@@ -23,7 +23,7 @@ from zerofleet.errors import ZerofleetError
 __all__ = ["Pages", "static_files"]
 
 HERE = Path(__file__).parent
-RUN_PAGES = ("overview", "curves", "ladder", "models", "matches", "games", "watch")
+RUN_PAGES = ("overview", "curves", "ladder", "models", "matches", "games", "watch", "cluster")
 COOKIE_AGE_S = 30 * 24 * 3600
 
 

@@ -16,7 +16,7 @@ from games.kit import svg
 from ui.catalogue import Catalogue, OpenRun
 from ui.endpoints import Endpoint, Parameter
 from ui.event_stream import Events, streamed
-from ui.live import LiveRuns
+from ui.live import LiveRuns, Look
 from ui.numbers import number_of, position_of
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
@@ -171,7 +171,7 @@ def _series(run: OpenRun, points: int) -> RunSeries:
     return run_series(run.metrics(), run.history(), points=points)
 
 
-async def _overviews(overviews: AsyncGenerator[Overview]) -> Events:
-    async with contextlib.aclosing(overviews):  # a browser that leaves ends the poll at once
-        async for overview in overviews:
-            yield "overview", overview
+async def _overviews(looks: AsyncGenerator[Look]) -> Events:
+    async with contextlib.aclosing(looks):  # a browser that leaves ends the poll at once
+        async for look in looks:
+            yield "overview", look.overview()

@@ -33,6 +33,8 @@ class UiSettings(ServiceSettings):
     """Secret that a browser must enter once, and that programs send as `Authorization: Bearer`; at least 16 characters."""
     max_tables: int = Field(default=32, ge=1)
     """Maximum number of games being played against the application; a further one ends the least recently used."""
+    costs: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = None
+    """Cost file of `zerofleet bench --save` for the page of the cluster; without it, the example of the package."""
 
     @property
     def is_loopback(self) -> bool:

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from games.core import Game, State, make
@@ -40,6 +41,7 @@ from zerofleet.storage.game_log import GameLog, LoggedGame
 from zerofleet.storage.gate_journal import JOURNAL_FILE
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.strength.ladders.standings import standings
+from zerofleet.supervisor.readings import Readings
 
 __all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
 
@@ -115,10 +117,14 @@ class OpenRun:
                 self._gate = (signature, Gate(dict(sorted(record.candidates.items())), rungs, ladder, matches))
             return self._gate[1]
 
+    def recorded(self) -> tuple[Readings, datetime | None]:
+        """Return the readings of the newest rows of the files, and their time; None without one. Raises as `gate`."""
+        gate = self.gate()
+        return recorded_readings(self.metrics(), self.champion(), tuple(gate.candidates.values()), gate.rungs)
+
     def overview(self) -> Overview:
         """Return the state of the run from its files alone. Raises as `gate`."""
-        gate = self.gate()
-        readings, at = recorded_readings(self.metrics(), self.champion(), tuple(gate.candidates.values()), gate.rungs)
+        readings, at = self.recorded()
         return describe(readings, at=at, is_live=False, events=self.promotions())
 
     def promotions(self) -> list[Event]:

@@ -34,6 +34,12 @@ def ui(
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Listening port; 0 selects a free one.")
     ] = DEFAULT_PORT,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            "--costs", metavar="FILE", help="Cost file of bench --save, for the cluster page.", show_default="a shipped example"
+        ),
+    ] = None,
 ) -> None:
     """Serve runs, curves, models, games and play as web pages, for a browser on this machine, until Ctrl-C.
 
@@ -43,6 +49,8 @@ def ui(
         raise ConfigurationError(f"zerofleet ui needs {', '.join(missing)}; install them with: pip install 'zerofleet[ui]'")
     shown, level = _checked(run_dir, runs), "warning" if port else "info"  # the log has the port that was selected
     command = [sys.executable, "-m", "ui", *shown, "--page-host", host, "--page-port", str(port), "--log-level", level]
+    if costs is not None:
+        command += ["--costs", str(costs)]
     if port:
         screen.note(f"serving http://{f'[{host}]' if ':' in host else host}:{port}/ until Ctrl-C")
     raise typer.Exit(_until_end(command))
