@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
+from zerofleet.service.ports import PAGE_PORT
 from zerofleet.service.settings import ServiceSettings
 
 __all__ = ["UiSettings"]
@@ -24,7 +25,7 @@ class UiSettings(ServiceSettings):
     """Folder of run directories; without it the application shows `run_dir` alone."""
     page_host: str = "127.0.0.1"
     """Address on which the pages are served. Any other than loopback requires `page_token`."""
-    page_port: int = Field(default=8765, ge=0, le=65535)
+    page_port: int = Field(default=PAGE_PORT, ge=0, le=65535)
     """Port of the pages; 0 selects a free one."""
     page_host_names: str = ""
     """Further names in the Host header of requests, such as that of a reverse proxy, separated by commas. Others are rejected,
