@@ -57,7 +57,7 @@ test: venv triton ## run all tests; TEST_ARGS="-k trees" for some
 	$(BIN)/pytest -n auto --dist worksteal $(TEST_ARGS)
 
 images: ## build the images of a cluster, labelled with commit and time
-	ZEROFLEET_REVISION=$$(git rev-parse HEAD) ZEROFLEET_CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) docker compose build
+	ZEROFLEET_REVISION=$$(git rev-parse HEAD) ZEROFLEET_CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) docker compose --profile ui build
 
 compose-test: venv ## start a cluster in Docker, inject faults, count its games; five minutes plus the build
 	$(BIN)/pytest --capture=no tests/compose $(TEST_ARGS)

@@ -46,6 +46,7 @@ def create_app(
     live: LiveRuns | None = None,
     max_tables: int = 32,
     costs: Path | None = None,
+    is_elsewhere: bool = False,
 ) -> Starlette:
     """Return the application over the runs of a catalogue, which it closes at its end.
 
@@ -55,9 +56,10 @@ def create_app(
         token: Secret that every request must show; empty for none.
         live: Pollers of the services.
         max_tables: Maximum number of games in progress.
+        is_elsewhere: Whether the services of the runs are where these pages do not see them.
         costs: Cost file for the page of the cluster; None for the shipped example.
     """
-    pages = Pages(catalogue, token=token)
+    pages = Pages(catalogue, token=token, is_elsewhere=is_elsewhere)
     servers = ModelServers()
     tables, studies = Tables(max_tables, servers), Studies(servers)
     live = live or LiveRuns()

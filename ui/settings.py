@@ -34,6 +34,9 @@ class UiSettings(ServiceSettings):
     """Secret that a browser must enter once, and that programs send as `Authorization: Bearer`; at least 16 characters."""
     max_tables: int = Field(default=32, ge=1)
     """Maximum number of games being played against the application; a further one ends the least recently used."""
+    services_elsewhere: bool = False
+    """Whether the services of the runs are in other containers or on other machines, where these pages do not see whether they
+    are alive."""
     costs: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = None
     """Cost file of `zerofleet bench --save` for the page of the cluster; without it, the example of the package."""
 

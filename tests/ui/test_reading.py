@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.ui.conftest import connected
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from ui.live import LiveRuns
@@ -121,6 +122,13 @@ async def test_the_overview_of_a_live_run_is_that_of_zerofleet_status(runs, tmp_
         run.paths.announce("worker-0").write_text(json.dumps(said))
         assert [one.name for one in (await anext(followed)).overview().services] == ["worker-0"]  # of the new session alone
     catalogue.close()
+
+
+async def test_pages_of_services_elsewhere_say_that_they_show_files(runs):
+    for is_elsewhere, marked in ((True, "yes"), (False, "")):
+        app = create_app(Catalogue(runs, None), is_elsewhere=is_elsewhere)
+        async with app.router.lifespan_context(app), connected(app) as client:
+            assert f'data-elsewhere="{marked}"' in (await client.get("/runs/golden/overview")).text
 
 
 async def test_curves_have_three_axes_and_the_promotions(client):

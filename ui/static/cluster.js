@@ -1,4 +1,4 @@
-import { bars, byId, compact, el, moment, notice, path, percent, run, table } from "./common.js";
+import { away, awayText, bars, byId, compact, el, moment, notice, path, percent, run, table } from "./common.js";
 
 const form = byId("fleet"), asked = new URLSearchParams(location.search);
 let source, fault = "";
@@ -19,10 +19,10 @@ function first({ planned_first: planned, measured_first: measured, is_near: isNe
 }
 
 function show(now) {
-  byId("state").textContent = now.is_live ? "alive" : "stopped";
+  byId("state").textContent = now.is_live ? "alive" : away;
   byId("state").classList.toggle("good", now.is_live);
   const about = [];
-  if (!now.is_live) about.push(now.at ? `The run is stopped: the measured figures are those of the newest row of its files, of ${moment(now.at)} UTC. Shares of processors, the stream and the trainer's steps are measured only while it is alive.` : "The run is stopped and has not written figures yet, so nothing is measured.");
+  if (!now.is_live) about.push(now.at ? `${awayText} The measured figures are those of the newest row of its files, of ${moment(now.at)} UTC. Shares of processors, the stream and the trainer's steps are measured only from services on this machine.` : `${awayText} The files have no figures yet, so nothing is measured.`);
   if (now.fault) about.push(`There is no plan: ${now.fault}.`);
   notice(about.join(" "));
   byId("cluster").hidden = false;

@@ -1,6 +1,12 @@
 // Parts that all pages share. Text from outside becomes text nodes, never markup.
 export const API = "/api/v1";
 export const { run, game, uid } = document.body.dataset;
+const elsewhere = Boolean(document.body.dataset.elsewhere);
+/** State of a run without a service that these pages see, and the sentence about it. */
+export const away = elsewhere ? "from files" : "stopped";
+export const awayText = elsewhere
+  ? "The services are in other containers or on other machines, so these pages show the files of the run."
+  : "The run is stopped: its services are away.";
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Return the path of the API for parts of a path, each escaped. */
