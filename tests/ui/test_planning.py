@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 import games
-from tests.ui.conftest import connected
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from zerofleet.cli import main
@@ -32,7 +31,7 @@ def of(now: Readings, **options):
     return cluster_of(now, GAME, None, preset_name="laptop", at=None, is_live=True, **options)
 
 
-async def test_the_plan_is_that_of_zerofleet_plan(tmp_path, capsys):
+async def test_the_plan_is_that_of_zerofleet_plan(tmp_path, capsys, connected):
     with RunDirectory.create_or_open(tmp_path / "four", "connect_four", {}, preset="laptop", seed=1):
         pass
     app = create_app(Catalogue(tmp_path, None))

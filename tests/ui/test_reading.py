@@ -15,7 +15,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.ui.conftest import connected
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from ui.live import LiveRuns
@@ -124,7 +123,7 @@ async def test_the_overview_of_a_live_run_is_that_of_zerofleet_status(runs, tmp_
     catalogue.close()
 
 
-async def test_pages_of_services_elsewhere_say_that_they_show_files(runs):
+async def test_pages_of_services_elsewhere_say_that_they_show_files(runs, connected):
     for is_elsewhere, marked in ((True, "yes"), (False, "")):
         app = create_app(Catalogue(runs, None), is_elsewhere=is_elsewhere)
         async with app.router.lifespan_context(app), connected(app) as client:

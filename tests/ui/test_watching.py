@@ -11,7 +11,6 @@ import pytest
 import games
 from games.core import play
 from games.positions import new_state
-from tests.ui.conftest import GAME, connected, uid
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from zerofleet.contracts.records import encode_record
@@ -20,8 +19,10 @@ from zerofleet.library.seated_game import seen_picture
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.runs import RunDirectory
 
+UID = "ab" * 16
 
-async def test_the_newest_games_come_first_and_then_only_newer_ones(runs, tmp_path):
+
+async def test_the_newest_games_come_first_and_then_only_newer_ones(runs, tmp_path, connected, append_game):
     shutil.copytree(runs / "golden", tmp_path / "golden")
     app = create_app(Catalogue(tmp_path, None))
     async with app.router.lifespan_context(app), connected(app) as client:
@@ -30,8 +31,7 @@ async def test_the_newest_games_come_first_and_then_only_newer_ones(runs, tmp_pa
         assert (first["total"], first["is_hidden"], first["players"]) == (9, False, 2)
         assert first["games"][0]["versions"] == [9, 9]
         assert (await client.get("/api/v1/runs/golden/watch?after=8")).json()["games"] == []
-        with GameLog.open(tmp_path / "golden" / "replay", writer=True) as log:
-            log.append([(uid(9), encode_record(random_game(GAME, 9), worker_id="w", uid=uid(9), finished_at_ms=0))])
+        append_game(tmp_path / "golden", 9)
         newer = (await client.get("/api/v1/runs/golden/watch?limit=4&after=8")).json()
         assert [game["index"] for game in newer["games"]] == [9]
 
@@ -62,12 +62,12 @@ async def answers_of_take_six(client: httpx.AsyncClient, seat: int) -> list[str]
 
 
 @pytest.mark.slow
-async def test_no_hand_but_that_of_the_chosen_seat_occurs_in_any_answer(tmp_path):
+async def test_no_hand_but_that_of_the_chosen_seat_occurs_in_any_answer(tmp_path, connected):
     game = games.make("take_six")
     with RunDirectory.create_or_open(tmp_path / "cards", "take_six", {}, preset="tiny", seed=1) as run:
         played = random_game(game, 5)
         with GameLog.open(run.paths.replay, writer=True) as log:
-            log.append([(uid(1), encode_record(played, worker_id="w", uid=uid(1), finished_at_ms=0))])
+            log.append([(UID, encode_record(played, worker_id="w", uid=UID, finished_at_ms=0))])
     app = create_app(Catalogue(tmp_path, None))
     async with app.router.lifespan_context(app), connected(app) as client:
         listed, *boards = await answers_of_take_six(client, seat=2)
