@@ -2,10 +2,11 @@
 #
 #   light ── selfplay_worker, gatekeeper, prepare       without torch
 #   heavy ── inference_server, trainer                  with torch
+#   web ──── ui                                         with torch, for play against a model, and the extra `ui`
 #   redis                                               Redis with this project's configuration
 #
 # Builds with and without BuildKit. Access to a package index is configured by build arguments, which are used in the stages
-# `packages` and `torch` only and do not reach an image. Base images may be pinned by digest:
+# `packages`, `torch` and `web_venv` only and do not reach an image. Base images may be pinned by digest:
 # PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:...
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG REDIS_IMAGE=redis:7-bookworm
@@ -56,6 +57,15 @@ COPY --from=wheel /wheel /wheel
 RUN /opt/venv/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl \
     && /opt/venv/bin/pip uninstall --yes --quiet pip
 
+FROM torch AS web_venv
+ARG PIP_INDEX_URL
+ARG PIP_EXTRA_INDEX_URL
+RUN python requirements.py --without torch matplotlib --with ui > requirements.txt \
+    && /opt/venv/bin/pip install --no-cache-dir --no-input -c constraints.txt -r requirements.txt
+COPY --from=wheel /wheel /wheel
+RUN /opt/venv/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl \
+    && /opt/venv/bin/pip uninstall --yes --quiet pip
+
 # -- common base of the services ---------------------------------------------------------------------------------------
 
 FROM ${PYTHON_IMAGE} AS service
@@ -66,7 +76,7 @@ RUN groupadd --gid 10001 zerofleet \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin zerofleet \
     && install -d -m 0750 -o zerofleet -g zerofleet /data /models /cache /backups \
        /run/credentials /run/credentials/redis /run/credentials/trainer /run/credentials/worker /run/credentials/control \
-       /run/credentials/grafana /run/credentials/authority
+       /run/credentials/grafana /run/credentials/ui /run/credentials/authority
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -92,6 +102,9 @@ COPY --from=light_venv /opt/venv /opt/venv
 
 FROM service AS heavy
 COPY --from=heavy_venv /opt/venv /opt/venv
+
+FROM service AS web
+COPY --from=web_venv /opt/venv /opt/venv
 
 # -- the images --------------------------------------------------------------------------------------------------------
 
@@ -164,6 +177,23 @@ ARG CREATED
 ARG SOURCE
 LABEL org.opencontainers.image.title="Zerofleet trainer" \
       org.opencontainers.image.description="Maintains the window of games, trains, and exports candidates" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
+
+FROM web AS ui
+ENV ZEROFLEET_PAGE_HOST=0.0.0.0 \
+    ZEROFLEET_PAGE_PORT=8765 \
+    ZEROFLEET_MODEL_STORE=/data/models
+EXPOSE 8765
+ENTRYPOINT ["python", "-m", "ui"]
+ARG VERSION
+ARG REVISION
+ARG CREATED
+ARG SOURCE
+LABEL org.opencontainers.image.title="Zerofleet pages" \
+      org.opencontainers.image.description="Shows a run in a browser, and plays against its models" \
       org.opencontainers.image.source="${SOURCE}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \

@@ -19,7 +19,7 @@ SWAP_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native run doctor check sbom triton test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv native run doctor check sbom triton test browser-test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -67,7 +67,10 @@ test: venv triton ## run all tests; TEST_ARGS="-k trees" for some, TEST_PROCESSE
 	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal $(TEST_ARGS)
 
 images: ## build the images of a cluster, labelled with commit and time
-	ZEROFLEET_REVISION=$$(git rev-parse HEAD) ZEROFLEET_CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) docker compose build
+	ZEROFLEET_REVISION=$$(git rev-parse HEAD) ZEROFLEET_CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) docker compose --profile ui build
+
+browser-test: venv ## test the pages in Chromium, which must be installed; TEST_ARGS="-k clicks" for some
+	$(BIN)/pytest -n 0 tests/browser $(TEST_ARGS)
 
 compose-test: venv ## start a cluster in Docker, inject faults, count its games; five minutes plus the build
 	$(BIN)/pytest --capture=no tests/compose $(TEST_ARGS)

@@ -9,6 +9,7 @@ import contextlib
 import functools
 from collections.abc import AsyncIterator, Sequence
 from importlib.metadata import version
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -21,6 +22,7 @@ from ui.endpoints import API, openapi, routes
 from ui.live import LiveRuns
 from ui.model_servers import ModelServers
 from ui.pages import Pages, static_files
+from ui.planning import ClusterEndpoints
 from ui.playing import PlayEndpoints
 from ui.reading import ReadingEndpoints
 from ui.searches import Searches
@@ -29,6 +31,7 @@ from ui.solving import SolvingEndpoints
 from ui.studies import Studies
 from ui.studying import StudyEndpoints
 from ui.tables import Tables
+from ui.watching import WatchEndpoints
 
 __all__ = ["LOOPBACK_NAMES", "create_app"]
 
@@ -42,6 +45,8 @@ def create_app(
     token: str = "",
     live: LiveRuns | None = None,
     max_tables: int = 32,
+    costs: Path | None = None,
+    is_elsewhere: bool = False,
 ) -> Starlette:
     """Return the application over the runs of a catalogue, which it closes at its end.
 
@@ -51,12 +56,16 @@ def create_app(
         token: Secret that every request must show; empty for none.
         live: Pollers of the services.
         max_tables: Maximum number of games in progress.
+        is_elsewhere: Whether the services of the runs are where these pages do not see them.
+        costs: Cost file for the page of the cluster; None for the shipped example.
     """
-    pages = Pages(catalogue, token=token)
+    pages = Pages(catalogue, token=token, is_elsewhere=is_elsewhere)
     servers = ModelServers()
     tables, studies = Tables(max_tables, servers), Studies(servers)
-    reading, playing = ReadingEndpoints(catalogue, live or LiveRuns()), PlayEndpoints(catalogue, tables)
-    endpoints = [*reading.endpoints(), *playing.endpoints()]
+    live = live or LiveRuns()
+    reading, playing = ReadingEndpoints(catalogue, live), PlayEndpoints(catalogue, tables)
+    endpoints = [*reading.endpoints(), *WatchEndpoints(catalogue).endpoints(), *playing.endpoints()]
+    endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 

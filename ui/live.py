@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ui.catalogue import OpenRun
@@ -18,11 +19,28 @@ from zerofleet.supervisor.attached import AttachedService
 from zerofleet.supervisor.borrowed import as_reached
 from zerofleet.supervisor.observer import Observer
 from zerofleet.supervisor.overview import ServiceFile, live_services
+from zerofleet.supervisor.readings import Readings
 
-__all__ = ["LiveRuns"]
+__all__ = ["LiveRuns", "Look"]
 
 LOOK_EVERY_S = 1.0
 ASK_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """State of a run at one time."""
+
+    readings: Readings
+    at: datetime | None
+    """Time of the figures; None for a run without any."""
+    is_live: bool
+    """Whether the figures are those of the services; else they are those of the newest rows of the files."""
+    events: tuple[Event, ...]
+
+    def overview(self) -> Overview:
+        """Return the state as the values of the overview."""
+        return describe(self.readings, at=self.at, is_live=self.is_live, events=self.events)
 
 
 class LiveRuns:
@@ -32,8 +50,8 @@ class LiveRuns:
         self._every_s = every_s
         self._pollers: dict[str, _Poller] = {}
 
-    async def follow(self, run: OpenRun) -> AsyncGenerator[Overview]:
-        """Yield an overview at once and then every second, from the services or else from the files.
+    async def follow(self, run: OpenRun) -> AsyncGenerator[Look]:
+        """Yield the state at once and then every second, from the services or else from the files.
 
         Raises nothing but what the files raise. Cancellation: the last browser that leaves ends the poll.
         """
@@ -59,15 +77,15 @@ class _Poller:
         self._run = run
         self._every_s = every_s
         self._events: deque[Event] = deque(maxlen=EVENTS_SHOWN)
-        self._look: asyncio.Task[Overview] | None = None
+        self._look: asyncio.Task[Look] | None = None
         self._looked_at_s = 0.0
         self._services: list[AttachedService] = []
         self._observer: Observer | None = None
         self._address = ""
         self._gatekeeper = contextlib.AsyncExitStack()
 
-    async def next(self) -> Overview:
-        """Return the next overview; all followers receive the same one. Cancellation: the others still receive it."""
+    async def next(self) -> Look:
+        """Return the next state; all followers receive the same one. Cancellation: the others still receive it."""
         if self._look is None or self._look.done():
             self._look = asyncio.create_task(self._looked())
         return await asyncio.shield(self._look)
@@ -79,20 +97,20 @@ class _Poller:
             await asyncio.gather(self._look, return_exceptions=True)
         await self._gatekeeper.aclose()
 
-    async def _looked(self) -> Overview:
+    async def _looked(self) -> Look:
         await asyncio.sleep(self._looked_at_s + self._every_s - time.monotonic())
         self._looked_at_s = time.monotonic()
         found = await asyncio.to_thread(live_services, self._run.paths)
         if not found:
             await self._forget()
-            return await asyncio.to_thread(self._run.overview)
+            return await asyncio.to_thread(_recorded, self._run)
         observer = await self._observing(found)
         try:
             readings = await observer.look(None)
         except ZerofleetError:  # the services went away between two looks
-            return await asyncio.to_thread(self._run.overview)
+            return await asyncio.to_thread(_recorded, self._run)
         promotions = await asyncio.to_thread(self._run.promotions)
-        return describe(readings, at=datetime.now(UTC), is_live=True, events=(*promotions, *self._events))
+        return Look(readings, datetime.now(UTC), is_live=True, events=(*promotions, *self._events))
 
     async def _observing(self, found: Sequence[ServiceFile]) -> Observer:
         """Return the observer of the services; a new one where a service, or an address of the gatekeeper, is new."""
@@ -126,3 +144,8 @@ class _Poller:
 
     def _note(self, text: str) -> None:
         self._events.append(Event(at=datetime.now(UTC), text=text))
+
+
+def _recorded(run: OpenRun) -> Look:
+    readings, at = run.recorded()
+    return Look(readings, at, is_live=False, events=tuple(run.promotions()))

@@ -23,7 +23,7 @@ from zerofleet.errors import ZerofleetError
 __all__ = ["Pages", "static_files"]
 
 HERE = Path(__file__).parent
-RUN_PAGES = ("overview", "curves", "ladder", "models", "matches", "games")
+RUN_PAGES = ("overview", "curves", "ladder", "models", "matches", "games", "watch", "cluster")
 COOKIE_AGE_S = 30 * 24 * 3600
 
 
@@ -35,8 +35,9 @@ def static_files() -> Mount:
 class Pages:
     """HTML pages of the application."""
 
-    def __init__(self, catalogue: Catalogue, *, token: str = "") -> None:
+    def __init__(self, catalogue: Catalogue, *, token: str = "", is_elsewhere: bool = False) -> None:
         self._catalogue = catalogue
+        self._is_elsewhere = is_elsewhere
         self._token = token
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"), autoescape=True, undefined=jinja2.StrictUndefined
@@ -61,7 +62,7 @@ class Pages:
         """Return a page."""
         defaults: dict[str, Any] = {
             "run": None,
-            "has_play": False,
+            "is_elsewhere": self._is_elsewhere,
             "page": template.partition(".")[0],
             "game": None,
             "uid": None,

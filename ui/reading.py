@@ -16,7 +16,8 @@ from games.kit import svg
 from ui.catalogue import Catalogue, OpenRun
 from ui.endpoints import Endpoint, Parameter
 from ui.event_stream import Events, streamed
-from ui.live import LiveRuns
+from ui.live import LiveRuns, Look
+from ui.numbers import number_of, position_of
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.ladder_list import Ladder
@@ -92,7 +93,7 @@ class ReadingEndpoints:
 
     async def curves(self, request: Request) -> BaseModel:
         """Return the series of a run."""
-        run, points = await self._run(request), _number(request, "points", MOST_POINTS, 2, MOST_POINTS)
+        run, points = await self._run(request), number_of(request, "points", MOST_POINTS, 2, MOST_POINTS)
         return await asyncio.to_thread(_series, run, points)
 
     async def curves_csv(self, request: Request) -> Response:
@@ -119,8 +120,8 @@ class ReadingEndpoints:
 
     async def games(self, request: Request) -> BaseModel:
         """List stored games."""
-        run, limit = await self._run(request), _number(request, "limit", 25, 1, MOST_GAMES)
-        before = _number(request, "before", 0, 0, 1 << 62) if "before" in request.query_params else None
+        run, limit = await self._run(request), number_of(request, "limit", 25, 1, MOST_GAMES)
+        before = number_of(request, "before", 0, 0, 1 << 62) if "before" in request.query_params else None
         return await asyncio.to_thread(lambda: run.games(limit=limit, before=before))
 
     async def game(self, request: Request) -> BaseModel:
@@ -130,11 +131,10 @@ class ReadingEndpoints:
 
     async def board(self, request: Request) -> Response:
         """Draw a position of a stored game; `ply` 0 is the start. A stored game is over, so nothing is hidden."""
-        run, uid, ply = await self._run(request), request.path_params["uid"], request.path_params["ply"]
+        run, uid = await self._run(request), request.path_params["uid"]
         _, stored = await asyncio.to_thread(run.stored, uid)
-        if not (ply.isascii() and ply.isdecimal() and len(ply) < 20 and int(ply) < len(stored.states)):
-            raise InvalidRequest(f"there is no position {ply[:20]!r}; the game has positions 0 to {len(stored.states) - 1}")
-        picture = await asyncio.to_thread(svg.picture, stored.game, stored.states[int(ply)])
+        ply = position_of(request, len(stored.states))
+        picture = await asyncio.to_thread(svg.picture, stored.game, stored.states[ply])
         headers = {"Cache-Control": f"private, max-age={BOARD_AGE_S}"}
         return Response(picture, media_type="image/svg+xml", headers=headers)
 
@@ -157,7 +157,7 @@ class ReadingEndpoints:
         """Draw a position of a match, which shows every hand: the game is over."""
         run, match_id = await self._run(request), request.query_params.get("id", "")
         pair, game, ply = (
-            _number(request, name, least, least, 1 << 31) for name, least in (("pair", 1), ("game", 1), ("ply", 0))
+            number_of(request, name, least, least, 1 << 31) for name, least in (("pair", 1), ("game", 1), ("ply", 0))
         )
         state = await asyncio.to_thread(lambda: run.match_position(match_id, pair=pair, number=game, ply=ply))
         picture = await asyncio.to_thread(svg.picture, run.game, state)
@@ -171,14 +171,7 @@ def _series(run: OpenRun, points: int) -> RunSeries:
     return run_series(run.metrics(), run.history(), points=points)
 
 
-async def _overviews(overviews: AsyncGenerator[Overview]) -> Events:
-    async with contextlib.aclosing(overviews):  # a browser that leaves ends the poll at once
-        async for overview in overviews:
-            yield "overview", overview
-
-
-def _number(request: Request, name: str, default: int, least: int, most: int) -> int:
-    text = request.query_params.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
-        raise InvalidRequest(f"{name}={text!r} is out of range; give an integer from {least} to {most}")
-    return int(text)
+async def _overviews(looks: AsyncGenerator[Look]) -> Events:
+    async with contextlib.aclosing(looks):  # a browser that leaves ends the poll at once
+        async for look in looks:
+            yield "overview", look.overview()

@@ -33,7 +33,14 @@ async def serve(service: Service, settings: UiSettings) -> None:
     catalogue = Catalogue(settings.runs, None if settings.runs is not None else settings.run_dir)
     named = [name.strip() for name in settings.page_host_names.split(",") if name.strip()]
     names = (*LOOPBACK_NAMES, *named) if settings.is_loopback or named else ("*",)
-    app = create_app(catalogue, host_names=names, token=plain(settings.page_token) or "", max_tables=settings.max_tables)
+    app = create_app(
+        catalogue,
+        host_names=names,
+        token=plain(settings.page_token) or "",
+        max_tables=settings.max_tables,
+        costs=settings.costs,
+        is_elsewhere=settings.services_elsewhere,
+    )
     listener = _bound(settings.page_host, settings.page_port)
     config = uvicorn.Config(
         app,

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
+from zerofleet.service.ports import PAGE_PORT
 from zerofleet.service.settings import ServiceSettings
 
 __all__ = ["UiSettings"]
@@ -24,7 +25,7 @@ class UiSettings(ServiceSettings):
     """Folder of run directories; without it the application shows `run_dir` alone."""
     page_host: str = "127.0.0.1"
     """Address on which the pages are served. Any other than loopback requires `page_token`."""
-    page_port: int = Field(default=8765, ge=0, le=65535)
+    page_port: int = Field(default=PAGE_PORT, ge=0, le=65535)
     """Port of the pages; 0 selects a free one."""
     page_host_names: str = ""
     """Further names in the Host header of requests, such as that of a reverse proxy, separated by commas. Others are rejected,
@@ -33,6 +34,11 @@ class UiSettings(ServiceSettings):
     """Secret that a browser must enter once, and that programs send as `Authorization: Bearer`; at least 16 characters."""
     max_tables: int = Field(default=32, ge=1)
     """Maximum number of games being played against the application; a further one ends the least recently used."""
+    services_elsewhere: bool = False
+    """Whether the services of the runs are in other containers or on other machines, where these pages do not see whether they
+    are alive."""
+    costs: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = None
+    """Cost file of `zerofleet bench --save` for the page of the cluster; without it, the example of the package."""
 
     @property
     def is_loopback(self) -> bool:

@@ -7,6 +7,7 @@ again. Redis gets hashes of the passwords, and each service can read only its ow
     trainer/redis     worker/redis    passwords of Redis' users of these names
     control/token                     inference server and gatekeeper
     grafana/password                  Grafana's user admin
+    ui/token                          the pages in a browser
 
 With compose.tls.yml there is a volume `authority` as well, and each service gets a certificate, which is renewed when it has
 less than a month left:
@@ -76,6 +77,7 @@ def main(words: Sequence[str] = (), credentials: Path = CREDENTIALS) -> int:
     passwords = {user: _password(file) for user, file in files.items()}
     _password(credentials / "control" / "token")
     _password(credentials / "grafana" / "password")
+    _password(credentials / "ui" / "token")
     _write(credentials / "redis" / "users.acl", users(passwords))
     if (credentials / "authority").is_dir() and os.environ.get("ZEROFLEET_TLS"):
         certify(credentials)

@@ -16,9 +16,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ui.settings import UiSettings
 from zerofleet.rpc.security.diagnosis import host_and_port
 from zerofleet.rpc.security.tls import Tls
 from zerofleet.service.authority import SERVERS
+from zerofleet.service.settings import read_settings
 from zerofleet.storage.runs import read_header
 from zerofleet.storage.streams import open_stream
 from zerofleet.storage.streams import redis as redis_stream
@@ -54,7 +56,8 @@ EVERY = SERVICES | {"triton": TRITON}
 BUILT = {name: service for name, service in SERVICES.items() if "build" in service}
 FETCHED = {name: service for name, service in EVERY.items() if not service["image"].startswith("zerofleet/")}
 OWN = {"prepare", "redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker"}
-OBSERVABILITY = {"prometheus", "grafana"}
+PROFILES = {"observability": {"prometheus", "grafana"}, "ui": {"ui"}}
+BASES = dict.fromkeys(("light", "heavy", "web"), "service")
 LABELS = {"title", "description", "source", "revision", "version", "created", "licenses"}
 
 
@@ -80,7 +83,7 @@ def test_a_published_port_is_on_loopback(name):
 
 
 def test_the_oom_killer_prefers_workers_to_stateful_services():
-    order = ["redis", "gatekeeper", "trainer", "inference_server", "selfplay_worker", "prometheus"]
+    order = ["redis", "gatekeeper", "trainer", "inference_server", "selfplay_worker", "ui", "prometheus"]
     scores = [SERVICES[name]["oom_score_adj"] for name in order]
     assert scores == sorted(set(scores))
     assert scores[0] >= 0  # less would need rights that an engine without root has not
@@ -95,9 +98,31 @@ def test_a_fetched_image_has_a_version_and_can_be_replaced(name):
 
 def test_grafana_reaches_prometheus_alone_and_has_a_generated_password():
     assert SERVICES["grafana"]["networks"] == ["metrics"]
-    assert {name for name, s in SERVICES.items() if "metrics" in s.get("networks", [])} == OBSERVABILITY
+    assert {name for name, s in SERVICES.items() if "metrics" in s.get("networks", [])} == PROFILES["observability"]
     assert SERVICES["grafana"]["environment"]["GF_SECURITY_ADMIN_PASSWORD__FILE"] == "/run/credentials/grafana/password"
     assert "GF_SECURITY_ADMIN_PASSWORD" not in SERVICES["grafana"]["environment"]
+
+
+def test_the_pages_read_the_run_alone_and_require_the_generated_token(monkeypatch, tmp_path):
+    service = SERVICES["ui"]
+    assert service["networks"] == ["pages"]
+    assert {name for name, s in SERVICES.items() if "pages" in s.get("networks", [])} == {"ui"}
+    mounts = dict(volume.split(":", 1) for volume in service["volumes"])
+    assert mounts == {
+        "run": "/data:ro",
+        "models": "/data/models:ro",
+        "compiled": "/cache",
+        "credentials_ui": "/run/credentials/ui:ro",
+    }
+    token = tmp_path / "token"
+    token.write_text("generated at the first start\n")
+    own = {name: value for name, value in service["environment"].items() if not value.startswith("${")}
+    assert own["ZEROFLEET_PAGE_TOKEN_FILE"] == "/run/credentials/ui/token"
+    environment = own | {"ZEROFLEET_PAGE_TOKEN_FILE": str(token), "ZEROFLEET_RUN_DIR": "/data"}
+    settings, _ = read_settings(UiSettings, [], environment)
+    assert settings.page_token.get_secret_value() == "generated at the first start"
+    assert (settings.page_host, settings.page_host_names, settings.services_elsewhere) == ("0.0.0.0", "localhost", True)
+    assert service["ports"] == ["127.0.0.1:${ZEROFLEET_UI_PORT:-8765}:" + str(settings.page_port)]
 
 
 def test_only_workers_and_trainer_share_a_network_with_redis():
@@ -114,7 +139,7 @@ def test_every_image_is_unprivileged_and_has_a_health_check():
     final = {stage: base for base, stage in re.findall(r"^FROM (\S+) AS (\S+)", text, re.MULTILINE)}
     for service in BUILT.values():
         target = service["build"]["target"]
-        base = {"light": "service", "heavy": "service"}.get(final[target], target)
+        base = BASES.get(final[target], target)
         stage = text.split(f" AS {base}\n")[1].split("\nFROM ")[0]
         assert "USER 10001:10001" in stage
         assert "HEALTHCHECK --interval" in stage
@@ -124,7 +149,7 @@ def test_every_image_has_descriptive_labels():
     text = (ROOT / "Dockerfile").read_text()
     final = {stage: base for base, stage in re.findall(r"^FROM (\S+) AS (\S+)", text, re.MULTILINE)}
     for target in (service["build"]["target"] for service in BUILT.values()):
-        stages = [target, {"light": "service", "heavy": "service"}.get(final[target], target)]
+        stages = [target, BASES.get(final[target], target)]
         said = "".join(text.split(f" AS {stage}\n")[1].split("\nFROM ")[0] for stage in stages)
         assert set(re.findall(r"org\.opencontainers\.image\.(\w+)=", said)) >= LABELS
 
@@ -174,7 +199,7 @@ def aliases(service):
 VARIANTS = [(), ("gpu",), ("triton",), ("gpu", "triton"), ("tls",), ("tls", "gpu")]
 
 
-@pytest.mark.parametrize("profiles", [[], ["observability"]], ids=["", "observability"])
+@pytest.mark.parametrize("profiles", [[], *([name] for name in PROFILES)], ids=["", *PROFILES])
 @pytest.mark.parametrize("variants", VARIANTS, ids="-".join)
 def test_compose_accepts_every_combination_of_files(variants, profiles, monkeypatch):
     monkeypatch.delenv("COMPOSE_FILE", raising=False)
@@ -182,7 +207,7 @@ def test_compose_accepts_every_combination_of_files(variants, profiles, monkeypa
     services = config("--file", "docker-compose.yml", *files, *(word for name in profiles for word in ("--profile", name)))
 
     server = "triton" if "triton" in variants else "inference_server"
-    assert set(services) == OWN - {"inference_server"} | {server} | (OBSERVABILITY if profiles else set())
+    assert set(services) == OWN - {"inference_server"} | {server}.union(*(PROFILES[name] for name in profiles))
     assert {name for name, service in services.items() if "inference" in aliases(service)} == {server}
     on_gpu = {name for name, s in services.items() if "devices" in s["deploy"]["resources"].get("reservations", {})}
     assert on_gpu == ({"trainer", server} if "gpu" in variants else {"triton"} & {server})
@@ -217,7 +242,7 @@ def test_the_light_images_list_every_package_except_torch_and_charts():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("service", ["selfplay_worker", "gatekeeper"])
+@pytest.mark.parametrize("service", ["selfplay_worker", "gatekeeper", "ui"])
 def test_a_light_service_starts_without_torch(service):
     code = "import importlib, sys; sys.modules |= {'torch': None, 'matplotlib': None}; importlib.import_module(sys.argv[1])"
     subprocess.run([sys.executable, "-c", code, f"{service}.__main__"], cwd=ROOT, check=True)
@@ -243,6 +268,7 @@ def test_prepare_keeps_generated_secrets_and_gives_redis_hashes_only(prepare, tm
         "worker/redis",
         "control/token",
         "grafana/password",
+        "ui/token",
     }
     assert all(first[name].strip() not in first["redis/users.acl"] for name in first if name != "redis/users.acl")
     assert (read_header(tmp_path / "run").game, read_header(tmp_path / "run").preset) == ("tic_tac_toe", "tiny")

@@ -27,8 +27,10 @@ from manifests import (
 )
 from typer.main import get_command
 
+from ui.settings import UiSettings
 from zerofleet.cli.app import app
 from zerofleet.service.authority import SERVERS
+from zerofleet.service.settings import read_settings
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.telemetry import metrics
 
@@ -172,6 +174,30 @@ def test_a_backup_mounts_the_whole_run_directory_read_only(composed) -> None:
         assert mounts[str(part)]["readOnly"] is True
         assert mounts[str(part)].get("subPath", part.name) == part.name
     assert "readOnly" not in mounts[command[command.index("--to") + 1]]
+
+
+def test_the_pages_mount_the_run_directory_read_only_and_require_a_token(composed, tmp_path: Path) -> None:
+    documents = composed("local", "ui")
+    variables, each = environment(documents, "ui"), container(documents, "ui")
+    mounts = {mount["mountPath"]: mount for mount in each["volumeMounts"]}
+    paths = RunPaths(Path(variables["ZEROFLEET_RUN_DIR"]))
+    for part in (paths.header, paths.replay, paths.metrics, paths.gatekeeper, paths.models):
+        assert mounts[str(part)]["readOnly"] is True
+        assert mounts[str(part)].get("subPath", part.name) == part.name
+    assert variables["ZEROFLEET_MODEL_STORE"] == str(paths.models)
+    assert Path(variables["ZEROFLEET_PAGE_TOKEN_FILE"]).parent == Path("/run/credentials")
+    assert mounts["/run/credentials"]["readOnly"] is True
+    pod = pods(documents)["ui"]
+    assert _claims(pod) <= _known_claims(documents)
+    (tmp_path / "token").write_text("a token for this test")
+    variables["ZEROFLEET_PAGE_TOKEN_FILE"] = str(tmp_path / "token")
+    settings, _ = read_settings(UiSettings, [], variables)
+    assert (settings.page_host_names, settings.services_elsewhere) == ("localhost", True)
+    assert settings.page_port in {port["containerPort"] for port in each["ports"]}
+    assert "ui" not in of_kind(documents, "Service")  # reached by a forwarded port alone
+    safe = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    assert each["securityContext"] == safe
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
 
 
 def test_a_restore_is_suspended_and_mounts_the_volumes_of_the_services(composed, render) -> None:

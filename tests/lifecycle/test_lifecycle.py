@@ -13,6 +13,7 @@ from typing import ClassVar
 import pytest
 
 from zerofleet.service.lifecycle import Service, serve_until_drained
+from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.settings import ServiceSettings
 
 PROGRAM = Path(__file__).with_name("service_process.py")
@@ -135,6 +136,7 @@ async def test_the_announce_file_exists_while_the_service_runs(tmp_path: Path) -
         assert json.loads(announce.read_text()) == {
             "service": "trainer",
             "pid": os.getpid(),
+            "pid_namespace": pid_namespace(),
             "address": "unix:/run/x.sock",
             "metrics_port": service.metrics_port,
         }

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 import games
-from zerofleet.cli.planning.costs import Costs
-from zerofleet.cli.planning.fleet_model import simulate
-from zerofleet.cli.planning.plan import Limits, make_plan
+from zerofleet.library.planning.costs import Costs
+from zerofleet.library.planning.fleet_model import simulate
+from zerofleet.library.planning.plan import Limits, make_plan
 from zerofleet.presets import preset
 from zerofleet.search import SearchSettings
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from zerofleet.cli.planning.costs import read_costs, save_figures
 from zerofleet.errors import ConfigurationError
+from zerofleet.library.planning.costs import read_costs, save_figures
 
 
 def test_the_shipped_example_can_be_read():

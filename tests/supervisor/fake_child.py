@@ -33,7 +33,9 @@ if behaviour == "refuses":
     sys.stderr.write("port 1 is taken; set another\n")
     sys.exit(2)
 temporary = announce.with_suffix(".tmp")
-temporary.write_text(json.dumps({"pid": os.getpid(), "metrics_port": 0, "address": ""}))
+temporary.write_text(
+    json.dumps({"pid": os.getpid(), "metrics_port": 0, "address": os.environ.get("ZEROFLEET_TEST_ADDRESS", "")})
+)
 temporary.replace(announce)
 note("ready")
 if behaviour == "dies" or (behaviour == "dies_once" and first):

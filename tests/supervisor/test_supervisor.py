@@ -1,11 +1,13 @@
 """The supervisor with children that are no services: order of the end, what is told, what is refused."""
 
 import asyncio
+import dataclasses
 import errno
 import io
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -16,9 +18,11 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from ui.settings import UiSettings
 from zerofleet.errors import ConfigurationError, RunDirectoryError
 from zerofleet.presets import preset
 from zerofleet.presets.experiment import read_experiment
+from zerofleet.service.settings import read_settings
 from zerofleet.storage.runs import RunDirectory, RunPaths
 from zerofleet.supervisor import RunRequest, run
 from zerofleet.supervisor import child as child_module
@@ -39,9 +43,14 @@ def directory(tmp_path: Path) -> RunDirectory:
 
 @asynccontextmanager
 async def supervising(
-    directory: RunDirectory, plans: Sequence[ChildPlan], out: io.StringIO, duration_s: float | None = None
+    directory: RunDirectory,
+    plans: Sequence[ChildPlan],
+    out: io.StringIO,
+    duration_s: float | None = None,
+    *,
+    has_pages: bool = False,
 ) -> AsyncIterator[asyncio.Task[tuple[GaveUp | None, Readings]]]:
-    request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny", duration_s=duration_s)
+    request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny", duration_s=duration_s, has_pages=has_pages)
     supervisor = Supervisor(request, directory, plans, Console(file=out, width=100))
     with stopped_by_signals(supervisor):
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
@@ -71,6 +80,39 @@ async def test_a_signal_stops_workers_first_and_the_inference_server_last(
     assert sorted(ends(notes)[:2]) == ["worker-0", "worker-1"]
     assert ends(notes)[2:] == ["trainer", "gatekeeper", "inference"]
     assert f"{number.name}: stopping the services" in out.getvalue()
+
+
+@pytest.mark.slow
+async def test_the_address_of_the_pages_is_told_when_they_are_ready(directory: RunDirectory, plan: Plan) -> None:
+    out = io.StringIO()
+    pages = plan("ui", "good", ZEROFLEET_TEST_ADDRESS="http://127.0.0.1:8765/")
+    async with supervising(directory, [plan("trainer", "good"), pages], out, has_pages=True):
+        while "in a browser" not in out.getvalue():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+    assert "this run in a browser: http://127.0.0.1:8765/" in out.getvalue()
+    assert "zerofleet ui --run-dir" not in out.getvalue()
+
+
+@pytest.mark.slow
+async def test_a_run_goes_on_without_pages_that_cannot_start(directory: RunDirectory, plan: Plan) -> None:
+    out = io.StringIO()
+    pages = dataclasses.replace(plan("ui", "refuses"), is_needed=False)
+    async with supervising(directory, [plan("trainer", "good"), pages], out, has_pages=True) as ended:
+        while "continues without ui" not in out.getvalue():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert not ended.done()
+        os.kill(os.getpid(), signal.SIGINT)
+    assert ended.result()[0] is None
+    assert "port 1 is taken" in out.getvalue()
+
+
+@pytest.mark.slow
+async def test_a_run_without_pages_names_the_command_that_shows_it(directory: RunDirectory, plan: Plan) -> None:
+    out = io.StringIO()
+    async with supervising(directory, [plan("trainer", "good")], out, duration_s=0.1):
+        pass
+    assert f"to see this run in a browser: zerofleet ui --run-dir {directory.paths.root}" in out.getvalue()
 
 
 @pytest.mark.slow
@@ -153,6 +195,35 @@ def test_a_run_keeps_its_first_experiment_when_resumed_with_another(directory: R
     kept = read_experiment(directory.paths.experiment)
     assert (kept.game, kept.preset, kept.seed, kept.build_preset().search.simulations) == ("tic_tac_toe", "tiny", 5, 29)
     assert [path.name for path in root.glob("experiment*")] == ["experiment.toml"]
+
+
+def test_the_pages_start_last_on_loopback_for_this_run_alone(directory: RunDirectory) -> None:
+    request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny", has_pages=True)
+    chosen = preset(request.build_game(), "tiny")
+    *services, pages = plan_fleet(request, directory, chosen, {"ZEROFLEET_RUNS": "/elsewhere"})
+    assert (pages.name, pages.is_needed, all(one.is_needed for one in services)) == ("ui", False, True)
+    settings, _ = read_settings(UiSettings, pages.command[3:], pages.environment)
+    assert (settings.run_dir, settings.runs, settings.is_loopback) == (directory.paths.root, None, True)
+    assert [one.name for one in plan_fleet(RunRequest("tic_tac_toe", Path("r"), preset="tiny"), directory, chosen, {})] == [
+        one.name for one in services
+    ]
+
+
+def test_the_pages_take_a_free_port_where_the_usual_one_is_in_use(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny", has_pages=True)
+    chosen = preset(request.build_game(), "tiny")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("zerofleet.supervisor.fleet.PAGE_PORT", port)
+        assert _port_of(plan_fleet(request, directory, chosen, {})[-1]) == "0"
+    assert _port_of(plan_fleet(request, directory, chosen, {})[-1]) == str(port)
+    assert "--page-port" not in plan_fleet(request, directory, chosen, {"ZEROFLEET_PAGE_PORT": "9000"})[-1].command
+
+
+def _port_of(plan: ChildPlan) -> str:
+    return plan.command[plan.command.index("--page-port") + 1]
 
 
 def test_every_service_receives_its_directory_addresses_threads_and_seed(directory: RunDirectory) -> None:

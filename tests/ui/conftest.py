@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
@@ -84,6 +84,25 @@ async def client(runs: Path) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(catalogue, max_tables=2)
     async with app.router.lifespan_context(app), connected(app) as made:
         yield made
+
+
+@pytest.fixture(name="connected")
+def _connected() -> Callable[[object], httpx.AsyncClient]:
+    """Return the function that makes a client of an application."""
+    return connected
+
+
+@pytest.fixture
+def append_game() -> Callable[[Path, int], None]:
+    """Return the function that stores a further random game in a run."""
+    return append
+
+
+def append(root: Path, number: int) -> None:
+    """Store random game `number` in a run."""
+    with GameLog.open(root / "replay", writer=True) as log:
+        record = encode_record(random_game(GAME, number), worker_id="worker-0", uid=uid(number), finished_at_ms=0)
+        log.append([(uid(number), record)])
 
 
 def connected(app: object) -> httpx.AsyncClient:

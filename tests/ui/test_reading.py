@@ -82,7 +82,7 @@ async def test_followers_of_one_run_share_its_polls(runs):
     catalogue, live = Catalogue(runs, None), LiveRuns(every_s=0.0)
     first, second = (live.follow(catalogue.get("golden")) for _ in range(2))
     one, other = await anext(first), await anext(second)
-    assert one.champion == other.champion == 2
+    assert one.overview().champion == other.overview().champion == 2
     assert len(live._pollers) == 1
     await first.aclose()
     await second.aclose()
@@ -113,14 +113,21 @@ async def test_the_overview_of_a_live_run_is_that_of_zerofleet_status(runs, tmp_
     run.paths.announce("trainer").write_text(json.dumps(said))
     (service,) = live_services(run.paths)
     async with contextlib.aclosing(live.follow(run)) as followed:
-        now = await anext(followed)
+        now = (await anext(followed)).overview()
         assert (now.is_live, [(one.name, one.state) for one in now.services]) == (True, [("trainer", "ready")])
         assert now.elapsed_s == pytest.approx(time.time() - service.started_at_s, abs=5.0)  # not that of the last session
         run.paths.announce("trainer").unlink()
         assert not (await anext(followed)).is_live
         run.paths.announce("worker-0").write_text(json.dumps(said))
-        assert [one.name for one in (await anext(followed)).services] == ["worker-0"]  # of the new session alone
+        assert [one.name for one in (await anext(followed)).overview().services] == ["worker-0"]  # of the new session alone
     catalogue.close()
+
+
+async def test_pages_of_services_elsewhere_say_that_they_show_files(runs, connected):
+    for is_elsewhere, marked in ((True, "yes"), (False, "")):
+        app = create_app(Catalogue(runs, None), is_elsewhere=is_elsewhere)
+        async with app.router.lifespan_context(app), connected(app) as client:
+            assert f'data-elsewhere="{marked}"' in (await client.get("/runs/golden/overview")).text
 
 
 async def test_curves_have_three_axes_and_the_promotions(client):

@@ -1,6 +1,12 @@
 // Parts that all pages share. Text from outside becomes text nodes, never markup.
 export const API = "/api/v1";
 export const { run, game, uid } = document.body.dataset;
+const elsewhere = Boolean(document.body.dataset.elsewhere);
+/** State of a run without a service that these pages see, and the sentence about it. */
+export const away = elsewhere ? "from files" : "stopped";
+export const awayText = elsewhere
+  ? "The services are in other containers or on other machines, so these pages show the files of the run."
+  : "The run is stopped: its services are away.";
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Return the path of the API for parts of a path, each escaped. */
@@ -61,6 +67,7 @@ export function compact(value, unit = "") {
 }
 export const rating = (elo, low, high) =>
   elo === null || elo === undefined ? "not anchored" : `${Math.round(elo)} Elo (${Math.round(low)} to ${Math.round(high)})`;
+export const result = (scores) => (new Set(scores).size === 1 ? "draw" : scores.map((score) => (score > 0 ? "+" : "") + Number(score.toFixed(3))).join("  "));
 
 /** Return a table; columns are [title, cell(row), options], where options are `right` and `wide`. */
 export function table(columns, rows, { caption, rowClass = () => "" } = {}) {

@@ -1,9 +1,8 @@
-import { byId, count, el, fetchJson, notice, path, run, table } from "./common.js";
+import { byId, count, el, fetchJson, notice, path, result, run, table } from "./common.js";
 
 const PAGE = 50, FIRST_MOVES = 8;
 const shown = [];
 
-export const result = (scores) => (new Set(scores).size === 1 ? "draw" : scores.map((score) => (score > 0 ? "+" : "") + Number(score.toFixed(3))).join("  "));
 const link = (uid) => `/runs/${encodeURIComponent(run)}/games/${encodeURIComponent(uid)}`;
 
 async function more() {

@@ -1,4 +1,4 @@
-import { byId, compact, count, duration, el, moment, notice, path, run, signed, svg, table } from "./common.js";
+import { away, awayText, byId, compact, count, duration, el, moment, notice, path, run, signed, svg, table } from "./common.js";
 
 function panel({ title, figures }) {
   const rows = figures.flatMap(({ label, value, note, tone }) => [
@@ -46,10 +46,10 @@ function empty(id, rows, draw, text) {
 
 function show(now) {
   const state = byId("state");
-  state.textContent = now.is_live ? `alive, ${duration(now.elapsed_s)}` : "stopped";
+  state.textContent = now.is_live ? `alive, ${duration(now.elapsed_s)}` : away;
   state.classList.toggle("good", now.is_live);
   const about = [];
-  if (!now.is_live) about.push(now.at ? `The services are away: these are the newest figures of the run's files, of ${moment(now.at)} UTC, after ${duration(now.elapsed_s)}.` : "The services are away, and the run has not written figures yet.");
+  if (!now.is_live) about.push(now.at ? `${awayText} These are the newest figures of its files, of ${moment(now.at)} UTC, after ${duration(now.elapsed_s)}.` : `${awayText} The files have no figures yet.`);
   if (now.phase) about.push(now.phase);
   if (now.warning) about.push(now.warning);
   notice(about.join(" "), Boolean(now.warning));

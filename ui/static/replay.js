@@ -1,4 +1,4 @@
-import { bars, byId, compact, count, el, fetchJson, game, notice, path, percent, run, signed, svg, table, uid } from "./common.js";
+import { bars, byId, compact, count, el, fetchJson, game, notice, path, percent, result, run, signed, svg, table, uid } from "./common.js";
 
 const ROWS = 12;
 let replay, ply = 0, isOpen = false;
@@ -87,7 +87,7 @@ try {
   isOpen = games.some((one) => one.game === game && one.information === "perfect");
   notice("");
   byId("replay").hidden = false;
-  byId("result").textContent = new Set(replay.scores).size === 1 ? "draw" : replay.scores.map((score) => (score > 0 ? "+" : "") + Number(score.toFixed(3))).join("  ");
+  byId("result").textContent = result(replay.scores);
   byId("about").textContent = `Game ${count(replay.index)}, ${replay.plies} plies, ${replay.ending}; models ${replay.versions.map((version) => version || "–").join(" ")}; ${replay.worker}; ${replay.finished_at ?? "time unknown"}`;
   byId("ply").max = replay.moves.length;
   byId("values").append(valuePicture());

@@ -1,4 +1,4 @@
-import { byId, count, duration, el, fetchJson, moment, notice, path, rating, sparkline } from "./common.js";
+import { away, byId, count, duration, el, fetchJson, moment, notice, path, rating, sparkline } from "./common.js";
 
 const MOST_COMPARED = 6;
 const marked = new Set();
@@ -16,7 +16,7 @@ function card(row) {
     ["Steps", count(row.step)],
   ];
   return el("li", { class: "card" },
-    el("div", { class: "card-head" }, el("h2", {}, el("a", { href: home }, row.name)), el("span", { class: row.is_alive ? "tag good" : "tag" }, row.is_alive ? "alive" : "stopped")),
+    el("div", { class: "card-head" }, el("h2", {}, el("a", { href: home }, row.name)), el("span", { class: row.is_alive ? "tag good" : "tag" }, row.is_alive ? "alive" : away)),
     el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
     el("div", { class: "trends" },
       el("div", {}, "Loss", sparkline(row.loss_trend, `Loss over the run, last ${row.loss_trend.at(-1)?.toFixed(3) ?? "unknown"}`)),

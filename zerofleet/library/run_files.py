@@ -6,10 +6,12 @@ kept until its files change.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from games.core import Game, State, make
@@ -17,6 +19,7 @@ from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.contracts.records import ValidatedGame
+from zerofleet.errors import RecordRejected
 from zerofleet.library.ladder_list import Ladder, ladder_of
 from zerofleet.library.match_list import (
     MatchDetail,
@@ -31,17 +34,18 @@ from zerofleet.library.metrics import Metrics, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
 from zerofleet.library.seat_results import SeatResults, seat_results
-from zerofleet.library.stored_games import GameList, find_game, list_games, read_game
+from zerofleet.library.stored_games import FinishedGames, GameList, find_game, finished_game, list_games, newest, read_game
 from zerofleet.library.times import time_of
 from zerofleet.service.settings import open_run_store
-from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.game_log import GameLog, LoggedGame
 from zerofleet.storage.gate_journal import JOURNAL_FILE
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.strength.ladders.standings import standings
+from zerofleet.supervisor.readings import Readings
 
 __all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
 
-GAMES_KEPT = 32  # replayed games, for the boards of a replay
+GAMES_KEPT = 64  # replayed games, for the boards of a replay and of several browsers that watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +117,14 @@ class OpenRun:
                 self._gate = (signature, Gate(dict(sorted(record.candidates.items())), rungs, ladder, matches))
             return self._gate[1]
 
+    def recorded(self) -> tuple[Readings, datetime | None]:
+        """Return the readings of the newest rows of the files, and their time; None without one. Raises as `gate`."""
+        gate = self.gate()
+        return recorded_readings(self.metrics(), self.champion(), tuple(gate.candidates.values()), gate.rungs)
+
     def overview(self) -> Overview:
         """Return the state of the run from its files alone. Raises as `gate`."""
-        gate = self.gate()
-        readings, at = recorded_readings(self.metrics(), self.champion(), tuple(gate.candidates.values()), gate.rungs)
+        readings, at = self.recorded()
         return describe(readings, at=at, is_live=False, events=self.promotions())
 
     def promotions(self) -> list[Event]:
@@ -166,6 +174,21 @@ class OpenRun:
         with self._guard:
             return list_games(self._opened(), limit=limit, before=before)
 
+    def finished(self, *, limit: int, after: int = -1) -> FinishedGames:
+        """Return at most `limit` games with numbers above `after`, newest first, kept for `stored`.
+
+        Damaged games are left out. Raises `RunDirectoryError`.
+        """
+        found, spec = [], self.game.spec()
+        with self._guard:
+            log = self._opened()
+            for logged in newest(log, limit, after=after):
+                with contextlib.suppress(RecordRejected):
+                    found.append(finished_game(*self._replayed(logged)))
+        return FinishedGames(
+            total=len(log), players=spec.num_players, is_hidden=spec.information != "perfect", games=tuple(found)
+        )
+
     def seat_results(self) -> SeatResults:
         """Return the results by seat of a sample of the stored games. Raises `RunDirectoryError`."""
         with self._guard:
@@ -174,13 +197,19 @@ class OpenRun:
     def stored(self, uid: str) -> tuple[int, ValidatedGame]:
         """Return a stored game by its uid or a prefix, with its number. Raises `InvalidRequest`, `RecordRejected`."""
         with self._guard:
-            if uid not in self._games:
-                logged = find_game(self._opened(), uid)
-                self._games[uid] = (logged.index, read_game(logged))
-                while len(self._games) > GAMES_KEPT:
-                    self._games.popitem(last=False)
-            self._games.move_to_end(uid)
-            return self._games[uid]
+            if uid in self._games:
+                self._games.move_to_end(uid)
+                return self._games[uid]
+            return self._replayed(find_game(self._opened(), uid))
+
+    def _replayed(self, logged: LoggedGame) -> tuple[int, ValidatedGame]:
+        """Return a game with its number, replayed unless it is kept. For the holder of the guard. Raises `RecordRejected`."""
+        if logged.uid not in self._games:
+            self._games[logged.uid] = (logged.index, read_game(logged))
+            while len(self._games) > GAMES_KEPT:
+                self._games.popitem(last=False)
+        self._games.move_to_end(logged.uid)
+        return self._games[logged.uid]
 
     def close(self) -> None:
         """Close the files."""

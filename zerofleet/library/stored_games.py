@@ -15,13 +15,17 @@ from zerofleet.library.values import Value
 from zerofleet.storage.game_log import GameLog, LoggedGame
 
 __all__ = [
+    "FinishedGame",
+    "FinishedGames",
     "GameList",
     "GameReplay",
     "GameRow",
     "MoveView",
     "SearchedAction",
     "find_game",
+    "finished_game",
     "list_games",
+    "newest",
     "read_game",
     "replay_of",
     "seat_names",
@@ -34,7 +38,7 @@ FEWEST_DIGITS = 4
 HEX_DIGITS = frozenset("0123456789abcdef")
 
 
-class _StoredGame(Value):
+class FinishedGame(Value):
     """Facts of a stored game, the same in a list and in its replay."""
 
     index: int
@@ -52,7 +56,7 @@ class _StoredGame(Value):
     """By the worker's clock, ISO 8601 with zone; None for an impossible time."""
 
 
-class GameRow(_StoredGame):
+class GameRow(FinishedGame):
     """Row of a list of stored games."""
 
     moves: tuple[str, ...]
@@ -93,7 +97,18 @@ class GameList(Value):
     games: tuple[GameRow, ...]
 
 
-class GameReplay(_StoredGame):
+class FinishedGames(Value):
+    """Newest stored games, newest first, without their moves."""
+
+    total: int
+    """Number of games ever stored."""
+    players: int
+    is_hidden: bool
+    """Whether players hide something from each other."""
+    games: tuple[FinishedGame, ...]
+
+
+class GameReplay(FinishedGame):
     """A stored game with every move."""
 
     moves: tuple[MoveView, ...]
@@ -106,7 +121,7 @@ def list_games(log: GameLog, *, limit: int, before: int | None = None) -> GameLi
     """
     rows: list[GameRow] = []
     refused: RecordRejected | None = None
-    for logged in _newest(log, limit, before):
+    for logged in newest(log, limit, before=before):
         try:
             rows.append(summarise(logged.index, read_game(logged)))
         except RecordRejected as error:
@@ -147,17 +162,20 @@ def replay_of(index: int, stored: ValidatedGame) -> GameReplay:
 
 def summarise(index: int, stored: ValidatedGame) -> GameRow:
     """Return the row of a game."""
+    return GameRow(**(dict(finished_game(index, stored)) | {"moves": tuple(_names(stored))}))
+
+
+def finished_game(index: int, stored: ValidatedGame) -> FinishedGame:
+    """Return the facts of a game, without its moves."""
     record = stored.record
-    names = _names(stored)
-    return GameRow(
+    return FinishedGame(
         index=index,
         uid=record.uid,
-        plies=len(names),
+        plies=len(record.moves),
         scores=tuple(stored.scores.tolist()),
         ending=f"player {record.resigned_seat} resigned" if record.resigned_seat else "played out",
         versions=tuple(record.seat_versions),
         searched=len(record.searched),
-        moves=tuple(names),
         worker=record.worker_id,
         finished_at=time_text(record.finished_at_ms),
     )
@@ -194,9 +212,10 @@ def seat_names(stored: ValidatedGame) -> list[str]:
     return [f"model {version}" if version else name or "no model" for version, name in zip(versions, names, strict=True)]
 
 
-def _newest(log: GameLog, limit: int, before: int | None) -> Iterator[LoggedGame]:
+def newest(log: GameLog, limit: int, *, before: int | None = None, after: int = -1) -> Iterator[LoggedGame]:
+    """Yield at most `limit` games with numbers below `before` and above `after`, newest first; damaged entries are skipped."""
     index = log.end_index if before is None else min(before, log.end_index)
-    while limit and index > log.start_index:
+    while limit and index > max(log.start_index, after + 1):
         index -= 1
         try:
             yield log.get(index)

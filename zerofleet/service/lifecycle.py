@@ -38,6 +38,7 @@ from games.errors import GameError
 from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service import logs
+from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.probes import Answer, ProbeServer
 from zerofleet.service.settings import ServiceSettings
 from zerofleet.storage.files import atomic_publish
@@ -79,7 +80,13 @@ class Service:
         """Mark the service as accepting work at `address`: /readyz returns 200 and the announce file is written."""
         self._is_ready = self.was_ready = True
         if self.settings.announce is not None:
-            says = {"service": self.name, "pid": os.getpid(), "address": address, "metrics_port": self.metrics_port}
+            says = {
+                "service": self.name,
+                "pid": os.getpid(),
+                "pid_namespace": pid_namespace(),
+                "address": address,
+                "metrics_port": self.metrics_port,
+            }
             self.settings.announce.parent.mkdir(parents=True, exist_ok=True)
             atomic_publish(self.settings.announce, json.dumps(says))
         log.info("service.ready", address=address, metrics_port=self.metrics_port)

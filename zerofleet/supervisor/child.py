@@ -61,6 +61,8 @@ class ChildPlan:
     announce: Path
     log: Path
     grace_s: float
+    is_needed: bool = True
+    """Whether the run ends when this child is given up."""
 
 
 class Child:
@@ -73,6 +75,8 @@ class Child:
         self.restarts = 0
         self.metrics_port = 0
         """Port of /metrics; 0 while the child is not ready."""
+        self.address = ""
+        """Address at which the child serves; empty before it was ready."""
         self.since_s = time.monotonic()
         """Start of the current process, on the monotonic clock."""
         self._say = say
@@ -140,7 +144,7 @@ class Child:
         except (OSError, ValueError):
             return
         if says.get("pid") == self.pid:
-            self.metrics_port = int(says["metrics_port"])
+            self.metrics_port, self.address = int(says["metrics_port"]), str(says["address"])
             self._ready_at_s = time.monotonic()
             self._was_ever_ready = True
             self.state = ChildState.READY

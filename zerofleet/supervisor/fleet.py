@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
 
 from zerofleet.presets import Preset
 from zerofleet.presets.experiment import SERVICES
+from zerofleet.service.ports import PAGE_PORT
 from zerofleet.service.settings import ENVIRONMENT_PREFIX
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.storage.runs import RunDirectory
 from zerofleet.supervisor.child import ChildPlan
 from zerofleet.supervisor.request import RunRequest
 
-__all__ = ["plan_fleet"]
+__all__ = ["PAGES", "plan_fleet"]
 
 GRACE_S = 15.0
+PAGES = "ui"
+PAGE_PORT_VARIABLE = f"{ENVIRONMENT_PREFIX}PAGE_PORT"
 # Libraries with their own thread pools, by default one thread per core each.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -49,20 +53,55 @@ def plan_fleet(
                     grace_s=GRACE_S,
                 )
             )
+    if request.has_pages:
+        plans.append(_pages(request, run, environment))
     return tuple(plans)
 
 
-def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str, end_s: float) -> list[str]:
-    values = {
+def _pages(request: RunRequest, run: RunDirectory, environment: Mapping[str, str]) -> ChildPlan:
+    """Return the plan of the web application; it is the last to start and the first to stop, and the run does not need it."""
+    port = {} if PAGE_PORT_VARIABLE in environment else {"page-port": str(_page_port())}
+    arguments = {**_common_arguments(run, PAGES), "runs": "", **port}
+    return ChildPlan(
+        name=PAGES,
+        kind=PAGES,
+        command=(sys.executable, "-m", PAGES, *(word for key, value in arguments.items() for word in (f"--{key}", value))),
+        environment=_environment(request, environment, 1),
+        announce=run.paths.announce(PAGES),
+        log=run.paths.log(PAGES),
+        grace_s=GRACE_S,
+        is_needed=False,
+    )
+
+
+def _page_port() -> int:
+    """Return the usual port of the pages, or 0 for a free one where another program has it."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", PAGE_PORT))
+        except OSError:
+            return 0
+    return PAGE_PORT
+
+
+def _common_arguments(run: RunDirectory, name: str) -> dict[str, str]:
+    return {
         "run-dir": str(run.paths.root.absolute()),
-        "game": run.header.game,
-        "preset": request.preset,
         "announce": str(run.paths.announce(name).absolute()),
         "metrics-host": "127.0.0.1",
         "metrics-port": "0",
         "grace-s": f"{GRACE_S:g}",
         "log-format": "json",
         "parent-pid": str(os.getpid()),
+    }
+
+
+def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str, end_s: float) -> list[str]:
+    values = {
+        **_common_arguments(run, name),
+        "game": run.header.game,
+        "preset": request.preset,
         **{f"game-parameters.{key}": value for key, value in run.header.parameters.items()},
         **_own_arguments(run, service, name, end_s),
         **{

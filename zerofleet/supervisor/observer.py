@@ -20,6 +20,7 @@ from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.counters import Meter, Totals
 from zerofleet.supervisor.diagnostics import DiagnosticsMeter
 from zerofleet.supervisor.pages import MetricsPage, fetch_page
+from zerofleet.supervisor.processor_time import ProcessorTime
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 
 __all__ = ["Observer", "Watched"]
@@ -36,7 +37,11 @@ _BATCH = "zerofleet_inference_batch_size"
 _BUSY = "zerofleet_inference_device_busy_seconds_total"
 _LATENCY = "zerofleet_eval_latency_seconds"
 _STEPS = "zerofleet_train_steps_total"
-_RATED = (_GAMES, _POSITIONS, f"{_BATCH}_sum", f"{_BATCH}_count", _BUSY, f"{_LATENCY}_sum", f"{_LATENCY}_count", _STEPS)
+_TRAINING = "zerofleet_train_busy_seconds_total"
+_RATED = (
+    *(_GAMES, _POSITIONS, f"{_BATCH}_sum", f"{_BATCH}_count", _BUSY),
+    *(f"{_LATENCY}_sum", f"{_LATENCY}_count", _STEPS, _TRAINING),
+)
 
 
 class Watched(Protocol):
@@ -105,6 +110,7 @@ class Observer:
         self._metrics_token = client_token(variable=METRICS_TOKEN_VARIABLE)  # inherited by the services
         self._totals = Totals()
         self._meter = Meter()
+        self._processor_time: dict[str, ProcessorTime] = {}
         self._diagnostics = DiagnosticsMeter()
         self._pages: dict[str, MetricsPage] = {}
         self._trend: deque[float] = deque(maxlen=TREND_POINTS)
@@ -124,6 +130,7 @@ class Observer:
         now_s = time.monotonic()
         for child in self._children:
             child.look()
+            self._processor_time.setdefault(child.name, ProcessorTime()).take(now_s, child.pid)
         await self._read_pages()
         await self._ask_gatekeeper()
         self._meter.take(now_s, {name: self._totals.of(name) for name in _RATED})
@@ -215,6 +222,7 @@ class Observer:
             reuse=trainer.value("zerofleet_samples_reused_ratio") or 0.0,
             learning_rate=trainer.value("zerofleet_train_learning_rate") or 0.0,
             skipped_steps=round(trainer.total("zerofleet_train_skipped_steps_total")),
+            learner_busy=meter.per_second(_TRAINING),
             warm_start_games=self._warm_start_games,
             lag=round(trainer.total("zerofleet_stream_lag_entries")),
             pending=round(trainer.total("zerofleet_stream_pending_entries")),
@@ -226,9 +234,13 @@ class Observer:
             match=self._match(),
             ladder=tuple(self._ladder),
             diagnostics=self._diagnostics.take(now_s, totals, self._worker_pages()),
-            services=tuple(_service(child, now_s) for child in self._children),
+            services=tuple(self._service(child, now_s) for child in self._children),
             disk_free_bytes=self._disk_free_bytes(),
         )
+
+    def _service(self, child: Watched, now_s: float) -> ServiceReading:
+        cores = self._processor_time[child.name].cores
+        return ServiceReading(child.name, child.state, now_s - child.since_s, child.restarts, _memory(child.pid), cores)
 
     def _disk_free_bytes(self) -> int | None:
         try:
@@ -262,10 +274,6 @@ class Observer:
 
 _EMPTY = MetricsPage("")
 _IN_A_MATCH = (CandidateStatus.PLAYING, CandidateStatus.TRIAL)
-
-
-def _service(child: Watched, now_s: float) -> ServiceReading:
-    return ServiceReading(child.name, child.state, now_s - child.since_s, child.restarts, _memory(child.pid))
 
 
 def _memory(pid: int | None) -> int:

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 from games.core import make
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion, Rung
+from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.files import whole_lines
 from zerofleet.storage.run_paths import RunPaths
@@ -76,9 +77,11 @@ def live_services(paths: RunPaths) -> tuple[ServiceFile, ...]:
 
 
 def live_service(path: Path) -> ServiceFile | None:
-    """Return the service of an announce file; None unless it is alive on this machine."""
+    """Return the service of an announce file; None unless it is alive on this machine, outside of other containers."""
     try:
         said, written_at_s = from_json(path.read_bytes()), path.stat().st_mtime
+        if said.get("pid_namespace", pid_namespace()) != pid_namespace():
+            return None  # of another container, where the number belongs to another process
         process = psutil.Process(int(said["pid"]))
         started_at_s = process.create_time()
         if process.status() == psutil.STATUS_ZOMBIE or started_at_s > written_at_s + _CLOCK_SLACK_S:

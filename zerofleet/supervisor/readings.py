@@ -30,6 +30,8 @@ class ServiceReading(NamedTuple):
     """Seconds since the start of the current process."""
     restarts: int
     memory_bytes: int
+    cores: float = math.nan
+    """Processor cores used over the last half minute; NaN for unknown."""
 
 
 class Match(NamedTuple):
@@ -80,6 +82,8 @@ class Readings:
     reuse: float = math.nan
     learning_rate: float = math.nan
     skipped_steps: int = 0
+    learner_busy: float = math.nan
+    """Share of time in which the trainer takes steps, in [0, 1]."""
 
     warm_start_games: int = 0
     """Number of agent games before the first champion; 0 for none."""

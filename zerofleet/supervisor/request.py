@@ -42,6 +42,8 @@ class RunRequest:
     """Experiment file."""
     configured: Mapping[str, str] = field(default_factory=dict)
     """Settings of the experiment file, by dotted name; `overrides` take precedence."""
+    has_pages: bool = False
+    """Whether the web application runs beside the services."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -77,7 +79,13 @@ class RunRequest:
             words += ["--workers", str(self.workers)]
         if with_duration and self.duration_s is not None:
             words += ["--for", f"{self.duration_s:g}s"]
+        if self.has_pages:
+            words.append("--ui")
         return shlex.join(words)
+
+    def look_command(self) -> str:
+        """Return the command line that shows the run in a browser, while it goes on and after it has ended."""
+        return shlex.join(["zerofleet", "ui", "--run-dir", str(self.run_dir)])
 
 
 def parse_duration(text: str) -> float:

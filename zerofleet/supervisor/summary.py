@@ -28,6 +28,7 @@ def summary(request: RunRequest, last: Readings) -> str:
         ("run", str(request.run_dir)),
         ("", ""),
         ("play it", _play(request) if last.champion else "not yet: no network was promoted"),
+        ("look at it", request.look_command()),
         ("resume", request.command()),
     ]
     return "\n".join(f"  {label:<{_LABEL_WIDTH}}{text}".rstrip() for label, text in lines)

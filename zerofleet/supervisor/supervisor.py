@@ -36,7 +36,7 @@ from zerofleet.service.settings import inherited_environment
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.runs import RunDirectory, RunHeader
 from zerofleet.supervisor.child import Child, ChildPlan, GaveUp
-from zerofleet.supervisor.fleet import plan_fleet
+from zerofleet.supervisor.fleet import PAGES, plan_fleet
 from zerofleet.supervisor.history import History
 from zerofleet.supervisor.keyboard import Keyboard, terminal_keyboard
 from zerofleet.supervisor.leftovers import end_leftovers
@@ -132,6 +132,7 @@ class Supervisor:
         self._failure: GaveUp | None = None
         self._presenter: Presenter | None = None
         self._last = Readings()
+        self._pages_at = ""
         self._began_s = time.monotonic()
 
     async def run(self) -> tuple[GaveUp | None, Readings]:
@@ -140,6 +141,8 @@ class Supervisor:
         Cancellation: every child is killed.
         """
         with presenter(self._console, self._title(self._directory.header), self._keyboard) as self._presenter:
+            if not self._request.has_pages:
+                self._tell(f"to see this run in a browser: {self._request.look_command()}")
             await self._run_services()
         return self._failure, self._last
 
@@ -172,6 +175,9 @@ class Supervisor:
         try:
             await child.supervise()
         except GaveUp as failure:
+            if not child.plan.is_needed:
+                self._tell(f"{failure}\nThe run continues without {child.name}.")
+                return
             self._failure = self._failure or failure
             self._stop.set()
 
@@ -209,11 +215,19 @@ class Supervisor:
         while True:
             self._last = await observer.look(self._left_s())
             self._show()
+            self._tell_pages()
             if loop.time() >= next_line_s:
                 next_line_s += HISTORY_EVERY_S
                 history.write(self._last)
             next_look_s = max(next_look_s + LOOK_EVERY_S, loop.time())
             await asyncio.sleep(next_look_s - loop.time())
+
+    def _tell_pages(self) -> None:
+        """Report the address of the web application when it is ready, and a new one after a restart."""
+        for child in self._children:
+            if child.plan.kind == PAGES and child.address not in {"", self._pages_at}:
+                self._pages_at = child.address
+                self._tell(f"this run in a browser: {child.address}")
 
     def _left_s(self) -> float | None:
         duration_s = self._request.duration_s

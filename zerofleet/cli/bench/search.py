@@ -13,10 +13,10 @@ import typer
 from games.core import Game, available, make
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Save, Seed, chosen_game
-from zerofleet.cli.planning.costs import save_figures
 from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.uniform import uniform_policy
+from zerofleet.library.planning.costs import save_figures
 from zerofleet.search import SearchBlock, SearchSettings
 
 __all__ = ["SearchFigures", "measure", "search"]

@@ -28,11 +28,11 @@ from zerofleet.cli import screen
 from zerofleet.cli.bench.person import Person, PersonPriority
 from zerofleet.cli.bench.processes import SHOWN_LINES, BenchProcess, started
 from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
-from zerofleet.cli.planning.costs import save_figures
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.library.planning.costs import save_figures
 from zerofleet.presets import preset as named_preset
 from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.storage.model_store import DirectoryStore

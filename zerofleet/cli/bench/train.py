@@ -11,8 +11,8 @@ import typer
 
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
-from zerofleet.cli.planning.costs import save_figures
 from zerofleet.errors import Unavailable
+from zerofleet.library.planning.costs import save_figures
 
 __all__ = ["train"]
 

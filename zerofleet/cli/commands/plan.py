@@ -10,10 +10,10 @@ import typer
 
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
-from zerofleet.cli.planning.costs import read_costs
-from zerofleet.cli.planning.fleet_model import Simulated, simulate
-from zerofleet.cli.planning.plan import Limits, Plan, make_plan
 from zerofleet.contracts.naming import model_name
+from zerofleet.library.planning.costs import read_costs
+from zerofleet.library.planning.fleet_model import Simulated, simulate
+from zerofleet.library.planning.plan import Limits, Plan, make_plan
 from zerofleet.presets import preset
 
 __all__ = ["plan"]

@@ -10,6 +10,7 @@ import typer
 
 from games.core import make
 from zerofleet import supervisor
+from zerofleet.cli.commands.ui import require_pages
 from zerofleet.cli.options import PRESETS, check_preset, complete_game
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.commented import commented
@@ -71,6 +72,9 @@ def run(
         Path | None,
         typer.Option("--save-config", metavar="FILE", help="Write a commented experiment file of this run, and exit."),
     ] = None,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Serve the run as web pages as well, on port 8765 or a free one; prints the address.")
+    ] = False,
 ) -> None:
     """Learn a game by self-play: start and supervise inference server, gatekeeper, trainer and workers; show a status page.
 
@@ -90,7 +94,10 @@ def run(
         overrides=overrides,
         config=config,
         configured=begun.settings,
+        has_pages=ui,
     )
+    if ui:
+        require_pages("zerofleet run --ui")
     if save_config is not None:
         _save(save_config, request)
     elif code := supervisor.run(request):

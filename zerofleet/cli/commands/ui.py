@@ -12,13 +12,13 @@ import typer
 
 from zerofleet.cli import screen
 from zerofleet.errors import ConfigurationError, RunDirectoryError
+from zerofleet.service.ports import PAGE_PORT
 from zerofleet.storage.run_lookup import RUNS
 from zerofleet.storage.runs import read_header
 
-__all__ = ["ui"]
+__all__ = ["require_pages", "ui"]
 
 NEEDED = ("jinja2", "starlette", "uvicorn")
-DEFAULT_PORT = 8765
 
 
 def ui(
@@ -33,19 +33,32 @@ def ui(
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Listening port; 0 selects a free one.")
-    ] = DEFAULT_PORT,
+    ] = PAGE_PORT,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            "--costs", metavar="FILE", help="Cost file of bench --save, for the cluster page.", show_default="a shipped example"
+        ),
+    ] = None,
 ) -> None:
     """Serve runs, curves, models, games and play as web pages, for a browser on this machine, until Ctrl-C.
 
     The pages read the files of the runs: they work while a run is stopped, and show its services while it is alive.
     """
-    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise ConfigurationError(f"zerofleet ui needs {', '.join(missing)}; install them with: pip install 'zerofleet[ui]'")
+    require_pages("zerofleet ui")
     shown, level = _checked(run_dir, runs), "warning" if port else "info"  # the log has the port that was selected
     command = [sys.executable, "-m", "ui", *shown, "--page-host", host, "--page-port", str(port), "--log-level", level]
+    if costs is not None:
+        command += ["--costs", str(costs)]
     if port:
         screen.note(f"serving http://{f'[{host}]' if ':' in host else host}:{port}/ until Ctrl-C")
     raise typer.Exit(_until_end(command))
+
+
+def require_pages(command: str) -> None:
+    """Raise `ConfigurationError` unless the packages of the web application are installed."""
+    if missing := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
+        raise ConfigurationError(f"{command} needs {', '.join(missing)}; install them with: pip install 'zerofleet[ui]'")
 
 
 def _checked(run_dir: Path | None, runs: Path) -> list[str]:

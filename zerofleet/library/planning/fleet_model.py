@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zerofleet.cli.planning.costs import Costs
-from zerofleet.cli.planning.plan import Limits, evaluations_per_game, worker_rate
+from zerofleet.library.planning.costs import Costs
+from zerofleet.library.planning.plan import Limits, evaluations_per_game, worker_rate
 from zerofleet.presets import Preset
 
 __all__ = ["Simulated", "simulate"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zerofleet.cli.planning.costs import Costs
+from zerofleet.library.planning.costs import Costs
 from zerofleet.presets import Preset
 
 __all__ = ["Limits", "Plan", "make_plan"]

@@ -1,0 +1,129 @@
+"""The web application in Chromium: a folder of runs, its server as a process, and pages without console errors or network.
+
+`make browser-test` runs these tests; they need Chromium, and fail without it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = """"><img src=x onerror=alert(1)>'{{7*7}}"""
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+SWITCHES = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
+)
+
+
+def _module(name: str, path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def golden() -> ModuleType:
+    """Return the module that makes the golden run."""
+    return _module("golden_run", "tests/ui/conftest.py")
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory, golden: ModuleType) -> Path:
+    """Return a folder with the run `golden`, and the same under a hostile name."""
+    folder = tmp_path_factory.mktemp("runs")
+    golden.make_run(folder / "golden")
+    shutil.copytree(folder / "golden", folder / HOSTILE)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(runs: Path) -> Iterator[str]:
+    """Return the address of the application over the runs."""
+    command = [sys.executable, "-m", "ui", "--runs", str(runs), "--page-port", "0", "--log-format", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT, text=True) as process:
+        try:
+            yield _ready(process)
+        finally:
+            process.terminate()
+
+
+def _ready(process: subprocess.Popen[str]) -> str:
+    """Return the address from the log of a service that begins. Fails with the log if it ends instead."""
+    log = []
+    assert process.stdout is not None
+    for line in process.stdout:
+        log.append(line)
+        if '"service.ready"' in line:
+            return str(json.loads(line)["address"]).rstrip("/")
+    pytest.fail("the application did not start:\n" + "".join(log))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Return Chromium. Fails without it."""
+    found = os.environ.get("ZEROFLEET_TEST_CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if found is None:
+        pytest.fail(f"none of {', '.join(PROGRAMS)} is installed; install one, or name it in ZEROFLEET_TEST_CHROMIUM")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=list(SWITCHES))
+        yield launched
+        launched.close()
+
+
+Opener = Callable[..., Page]
+
+
+@pytest.fixture
+def open_page(browser: Browser, address: str) -> Iterator[Opener]:
+    """Return the function that opens a page of the application; at the end nothing may have gone wrong in any of them."""
+    faults: list[str] = []
+    contexts = []
+
+    def block(route: Route) -> None:
+        if route.request.url.startswith(f"{address}/"):
+            route.continue_()
+        else:
+            faults.append(f"request of {route.request.url}")
+            route.abort()
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            faults.append(f"console: {message.text}")
+
+    def open_one(path: str, *, width: int = 1440, scheme: str = "light") -> Page:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=address)
+        context.set_default_timeout(60_000)
+        contexts.append(context)
+        context.route("**/*", block)
+        page = context.new_page()
+        page.on("console", note)
+        page.on("pageerror", lambda error: faults.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.goto(path)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+@pytest.fixture
+def hostile() -> str:
+    """Return the name of the run whose name is markup."""
+    return HOSTILE

@@ -1,0 +1,161 @@
+"""What a person does in a browser: play by clicks, watch, plan, and read every page, also under a name that is markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import quote
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+Opener = Callable[..., Page]
+
+OF_THE_APPLICATION = {
+    "/": "#runs .card",
+    "/play": "#begin",
+    "/tree": "#begin",
+    "/solver": "#begin",
+    "/api": "#operations .panel",
+}
+OF_A_RUN = {
+    "overview": "#panels .panel",
+    "curves": "#charts canvas",
+    "ladder": "#players > *",
+    "models": "#models table",
+    "matches": "#matches > *",
+    "games": "#games table",
+    "watch": "#boards li:not([hidden])",
+    "cluster": "#parts table",
+}
+SIZES = [(1440, "light"), (390, "dark")]
+
+
+def settled(page: Page, selector: str) -> Page:
+    """Wait until a page shows its values."""
+    page.wait_for_selector(selector, state="attached")
+    page.wait_for_function("() => !/…$/.test(document.getElementById('notice')?.textContent.trim() ?? '')")
+    return page
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [f"{page.url}: {one['id']}: {node['html'][:120]}" for one in found for node in one["nodes"]]
+
+
+def pages_of(run: str) -> dict[str, str]:
+    return {f"/runs/{quote(run, safe='')}/{name}": selector for name, selector in OF_A_RUN.items()}
+
+
+@pytest.mark.parametrize(("width", "scheme"), SIZES)
+def test_every_page_is_accessible_and_as_wide_as_the_window(open_page: Opener, width: int, scheme: str) -> None:
+    page = open_page("/", width=width, scheme=scheme)
+    found = []
+    for path, selector in (OF_THE_APPLICATION | pages_of("golden")).items():
+        page.goto(path)
+        settled(page, selector)
+        found += violations(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    assert found == []
+
+
+def test_a_name_that_is_markup_is_text_on_every_page(open_page: Opener, hostile: str) -> None:
+    page = open_page("/")
+    settled(page, "#runs .card")
+    assert hostile in page.locator("#runs h2").all_text_contents()
+    for path, selector in pages_of(hostile).items():
+        page.goto(path)
+        settled(page, selector)
+        assert page.locator(".run-name").text_content() == f"{hostile} tic_tac_toe"
+        assert hostile in page.title()
+        assert page.locator("img[src=x]").count() == 0
+    page.goto(f"/play?run={quote(hostile)}")
+    settled(page, "#begin")
+    expect(page.locator("select[name=run] option:checked")).to_have_text(f"{hostile} (tic_tac_toe)")
+    assert page.locator("img[src=x]").count() == 0
+
+
+def moves(page: Page) -> list[str]:
+    return page.locator("#moves li").all_text_contents()
+
+
+def test_a_game_of_connect_four_is_played_by_clicks_with_undo_and_hint(open_page: Opener) -> None:
+    page = settled(open_page("/play?game=connect_four"), "#begin")
+    page.get_by_role("button", name="Begin").click()
+    state, column = page.locator("#state"), page.locator("#frame svg .cell")
+    expect(state).to_have_text("your move")
+
+    column.first.click()
+    expect(page.locator("#moves li")).to_have_count(2)
+    expect(state).to_have_text("your move")
+    page.get_by_role("button", name="Hint").click()
+    expect(page.locator("#opinion")).not_to_contain_text("Ask for a hint")
+    expect(page.locator("#opinion")).not_to_contain_text("Searching")
+
+    assert moves(page)[0].startswith("1. a")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#moves li")).to_have_count(0)
+    expect(page.locator("#lines-panel")).to_be_visible()
+
+    played = 0
+    while state.text_content() != "over":  # at most 42 moves: the board is full then
+        assert played < 42
+        column.first.click()
+        page.wait_for_function(
+            "(before) => { const over = document.getElementById('state').textContent === 'over';"
+            " return over || (document.querySelectorAll('#moves li').length >= before + 2"
+            " && document.querySelector('#frame svg .cell')); }",
+            arg=played,
+        )
+        played = len(moves(page))
+    assert re.search(r"You win|wins|A draw", page.locator("#turn").text_content() or "")
+    assert column.count() == 0
+    assert violations(page) == []
+
+
+def test_a_move_is_played_with_the_keyboard_alone(open_page: Opener) -> None:
+    page = settled(open_page("/play?game=tic_tac_toe"), "#begin")
+    page.get_by_role("button", name="Begin").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#frame svg .cell")
+    page.locator("#frame svg .cell").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#moves li")).to_have_count(2)
+
+
+def test_a_new_game_flows_onto_a_board_and_a_pause_stops_them(open_page: Opener, runs: Path, golden: ModuleType) -> None:
+    page = open_page("/api")
+    page.clock.install()
+    page.goto("/runs/golden/watch?boards=4&speed=8")
+    settled(page, "#boards li:not([hidden])")
+    positions = page.locator("#boards .card-head .dim")
+    first = positions.all_text_contents()
+    page.clock.run_for(1_000)
+    expect(positions.first).not_to_have_text(first[0])
+    golden.append(runs / "golden", 9)
+    expect(page.get_by_role("link", name="Game 9")).to_be_visible()
+
+    page.get_by_role("button", name="Pause").click()
+    page.clock.run_for(10_000)  # a game that was asked for before the pause may still come
+    before = positions.all_text_contents()
+    page.clock.run_for(10_000)  # 80 positions at this speed
+    assert positions.all_text_contents() == before
+    page.get_by_role("button", name="Play").click()
+    page.clock.run_for(1_000)
+    page.wait_for_function(
+        "(before) => [...document.querySelectorAll('#boards .card-head .dim')].some((one, i) => one.textContent !== before[i])",
+        arg=before,
+    )
+    page.get_by_role("link", name="Game 9").click()
+    expect(page.locator("#about")).to_contain_text("Game 9")
+
+
+def test_the_plan_follows_the_numbers_of_the_form(open_page: Opener) -> None:
+    page = settled(open_page("/runs/golden/cluster"), "#parts table")
+    page.get_by_label("Workers").fill("7")
+    page.get_by_role("button", name="Plan").click()
+    expect(page.locator("#notice")).to_contain_text("zerofleet bench")  # no costs of this game: the command that measures them
+    assert "workers=7" in page.url

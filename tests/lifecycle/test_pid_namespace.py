@@ -1,0 +1,21 @@
+"""An announce file of another container names another process."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from zerofleet.service.pid_namespace import pid_namespace
+from zerofleet.supervisor.overview import live_service
+
+
+def announce(path: Path, **more: str) -> Path:
+    path.write_text(json.dumps({"pid": os.getpid(), "address": "127.0.0.1:1", "metrics_port": 9, **more}))
+    return path
+
+
+def test_a_service_is_alive_only_in_the_namespace_of_its_process_id(tmp_path):
+    assert live_service(announce(tmp_path / "here.json", pid_namespace=pid_namespace())) is not None
+    assert live_service(announce(tmp_path / "there.json", pid_namespace="pid:[1]")) is None
+    assert live_service(announce(tmp_path / "of_an_older_release.json")) is not None

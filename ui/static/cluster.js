@@ -1,0 +1,63 @@
+import { away, awayText, bars, byId, compact, el, moment, notice, path, percent, run, table } from "./common.js";
+
+const form = byId("fleet"), asked = new URLSearchParams(location.search);
+let source, fault = "";
+
+const share = (value) => (value === null ? "–" : percent(value));
+const several = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+function first({ planned_first: planned, measured_first: measured, is_near: isNear, parts, is_live: isLive }) {
+  const found = parts.find(({ name }) => name === measured);
+  const now = isLive ? "now" : "in the newest figures";
+  return [
+    ...(planned ? ["First part to saturate by the plan: ", el("strong", {}, planned), ". "] : []),
+    ...(!found ? ["Nothing is measured yet."] : isNear
+      ? ["Nearest to its capacity as measured: ", el("strong", {}, measured), `, of which ${share(found.measured)} is used ${now}.`]
+      : [`Measured, no part is near its capacity ${now}; the largest share is `, el("strong", {}, share(found.measured)), ` of ${measured}.`]),
+  ];
+}
+
+function show(now) {
+  byId("state").textContent = now.is_live ? "alive" : away;
+  byId("state").classList.toggle("good", now.is_live);
+  const about = [];
+  if (!now.is_live) about.push(now.at ? `${awayText} The measured figures are those of the newest row of its files, of ${moment(now.at)} UTC. Shares of processors, the stream and the trainer's steps are measured only from services on this machine.` : `${awayText} The files have no figures yet, so nothing is measured.`);
+  if (now.fault) about.push(`There is no plan: ${now.fault}.`);
+  notice(about.join(" "));
+  byId("cluster").hidden = false;
+  byId("first").replaceChildren(...first(now));
+  byId("parts").replaceChildren(table([
+    ["part", ({ name }) => capital(name)],
+    ["planned", ({ planned }) => share(planned), { right: true }],
+    ["measured", ({ measured }) => share(measured), { right: true }],
+    ["planned above measured", ({ planned, measured }) => bars(planned ?? 0, measured ?? 0)],
+    ["measured from", ({ basis }) => basis],
+  ], now.parts, { caption: "Parts of the fleet", rowClass: ({ name }) => (name === now.planned_first ? "champion" : "") }));
+  byId("figures").replaceChildren(table([
+    ["figure", ({ name }) => capital(name)],
+    ["planned", ({ planned }) => compact(planned), { right: true }],
+    ["measured", ({ measured }) => compact(measured), { right: true }],
+  ], now.figures, { caption: "Flows of the fleet" }));
+  byId("about").textContent = now.costs ? `Plan for ${several(now.gpus, "device")} and ${several(now.workers, "worker")}, preset ${now.planned_preset}; costs measured on ${now.costs}.${now.planned_preset === now.preset ? "" : ` The run has preset ${now.preset}, so its searches and network differ from those of the plan.`} The plan expects each worker on a core of its own and each server on a device of its own.` : "";
+}
+
+function follow() {
+  source?.close();
+  const wanted = [...new FormData(form)].filter(([, value]) => value);
+  history.replaceState(null, "", wanted.length ? `?${new URLSearchParams(wanted)}` : location.pathname);
+  source = new EventSource(`${path("runs", run, "cluster", "events")}?${new URLSearchParams(wanted)}`);
+  const mine = source;
+  mine.addEventListener("cluster", (event) => { fault = ""; show(JSON.parse(event.data)); });
+  mine.addEventListener("fault", (event) => { fault = JSON.parse(event.data).error; });
+  mine.addEventListener("error", () => {
+    const isOver = mine.readyState === EventSource.CLOSED;
+    byId("state").textContent = isOver ? "not shown" : "reconnecting…";
+    byId("state").classList.remove("good");
+    notice(isOver ? "The cluster cannot be shown. Reload the page for the reason." : fault || "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
+  });
+}
+
+for (const name of ["gpus", "workers"]) form.elements[name].value = asked.get(name) ?? "";
+form.addEventListener("submit", (event) => { event.preventDefault(); follow(); });
+follow();

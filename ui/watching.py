@@ -1,0 +1,63 @@
+"""Endpoints of the page that watches self-play: the newest finished games of a run, and their positions as one seat sees them.
+
+An answer holds neither moves nor hands: of a game with hidden information a page receives the pictures of one seat alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ui.catalogue import Catalogue, OpenRun
+from ui.endpoints import Endpoint, Parameter
+from ui.numbers import number_of, position_of
+from zerofleet.library.seated_game import seen_picture
+from zerofleet.library.stored_games import FinishedGames
+
+__all__ = ["MOST_BOARDS", "WatchEndpoints"]
+
+MOST_BOARDS = 16
+BOARD_AGE_S = 3600
+
+
+class WatchEndpoints:
+    """Handlers over the stored games of the runs of a catalogue."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+
+    def endpoints(self) -> Sequence[Endpoint]:
+        """Return the endpoints."""
+        asked = (
+            Parameter("limit", "integer", f"Maximum number of games, 1 to {MOST_BOARDS}."),
+            Parameter("after", "integer", "Number of a game: only newer ones are listed."),
+        )
+        seat = Parameter("seat", "integer", "Seat in whose view a position with hidden information is drawn, from 1.")
+        board = "/runs/{run}/watch/{uid}/{ply}"
+        return (
+            Endpoint("/runs/{run}/watch", self.newest, "Newest finished games, without moves", FinishedGames, query=asked),
+            Endpoint(board, self.board, "Position of a game as a seat sees it", "image/svg+xml", query=(seat,)),
+        )
+
+    async def newest(self, request: Request) -> BaseModel:
+        """List the newest finished games."""
+        run, limit = await self._run(request), number_of(request, "limit", MOST_BOARDS, 1, MOST_BOARDS)
+        after = number_of(request, "after", 0, 0, 1 << 62) if "after" in request.query_params else -1
+        return await asyncio.to_thread(lambda: run.finished(limit=limit, after=after))
+
+    async def board(self, request: Request) -> Response:
+        """Draw a position of a stored game in the view of a seat; `ply` 0 is the start."""
+        run, uid = await self._run(request), request.path_params["uid"]
+        seat = number_of(request, "seat", 1, 1, run.game.spec().num_players)
+        _, stored = await asyncio.to_thread(run.stored, uid)
+        ply = position_of(request, len(stored.states))
+        picture = await asyncio.to_thread(seen_picture, stored.game, stored.states[ply], seat - 1)
+        headers = {"Cache-Control": f"private, max-age={BOARD_AGE_S}"}
+        return Response(picture, media_type="image/svg+xml", headers=headers)
+
+    async def _run(self, request: Request) -> OpenRun:
+        return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])
