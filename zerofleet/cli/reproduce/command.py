@@ -60,11 +60,14 @@ def reproduce(
             raise InvalidRequest(f"{place} is in use by another reproduction; give another folder with --dir")
         results.require_settings([one.stage for one in planned])
         minutes = thesis.quick_minutes if profile == "quick" else None
-        left_out = _run(planned, results, jobs=jobs, minutes=minutes)
-        everything = plan(thesis, profile, seeds=seeds)
-        report = build_report(thesis, profile, everything, results, seeds=seeds) | {"left_out_for_time": left_out}
-        atomic_publish(place / "report.json", _text(report))
-        atomic_publish(place / "report.html", html_page(report))
+        left_out: list[str] = []
+        try:
+            left_out = _run(planned, results, jobs=jobs, minutes=minutes)
+        finally:  # an interrupted or failed call reports the stages that are complete
+            everything = plan(thesis, profile, seeds=seeds)
+            report = build_report(thesis, profile, everything, results, seeds=seeds) | {"left_out_for_time": left_out}
+            atomic_publish(place / "report.json", _text(report))
+            atomic_publish(place / "report.html", html_page(report))
     if json:
         screen.emit_json(report)
         return
@@ -74,12 +77,17 @@ def reproduce(
 
 def _run(planned: Sequence[Planned], results: StageResults, *, jobs: int, minutes: float | None) -> list[str]:
     """Run the stages without a result; return those for which the time did not suffice."""
-    complete = {one.stage.id for one in planned if results.read(one.stage) is not None}
-    waiting = [one for one in planned if one.stage.id not in complete]
+    schedule = Schedule(waiting=[])
+    for one in planned:
+        if results.read(one.stage) is None:
+            schedule.waiting.append(one)
+        else:
+            schedule.note(one.stage.id, results.diverged(one.stage))
+    waiting = tuple(schedule.waiting)
     if not waiting:
         return []
     began_s = time.monotonic()
-    schedule = Schedule(waiting=waiting, complete=complete, deadline_s=minutes and began_s + 60.0 * minutes)
+    schedule.deadline_s = minutes and began_s + 60.0 * minutes
     total = sum(one.seconds for one in waiting)
     costs = {one.stage.id: 0.0 for one in waiting}
     counted = 0

@@ -17,7 +17,7 @@ table{border-collapse:collapse;margin:.7rem 0;font-size:13px}
 th,td{text-align:left;padding:.22rem .8rem .22rem 0;vertical-align:top}
 th{border-bottom:1px solid #2b2f33}td{border-bottom:1px solid #eceef0}.n{text-align:right;white-space:nowrap}
 code{font-size:12px;background:#f3f5f6;padding:.1rem .3rem}svg{max-width:100%;height:auto}
-.v{font-weight:600;white-space:nowrap}.beaten{color:#0b6e99}.matched{color:#3f6b1f}.missed{color:#b0431b}.undecided,.not-run{color:#6a727a}
+.v{font-weight:600;white-space:nowrap}.beaten{color:#0b6e99}.matched{color:#3f6b1f}.missed,.diverged{color:#b0431b}.undecided,.not-run{color:#6a727a}
 """
 
 
@@ -96,6 +96,7 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
         body.append(f"<p>Left out: {escape(experiment['left_out'])}.</p>")
     if experiment["open_stages"]:
         body.append(f"<p>Not run: {escape(', '.join(experiment['open_stages']))}.</p>")
+    body += [f"<p>Diverged: {escape(one)}.</p>" for one in experiment["diverged"]]
     body.append(draw_experiment(dict(experiment), prefix))
     rows = [_row(arm, row) for arm in experiment["arms"] for row in arm["rows"]]
     names = [
