@@ -112,6 +112,8 @@ class ValueTraining(ABC):
             window.add(window.read(validate(decode_record(record))))
         while learner.steps_allowed():
             learner.step()
+        if self.games != first + count:
+            raise AssertionError(f"{self.games - first} of {count} games were steps; the others would be played for ever")
 
     def _game_seed(self, index: int) -> int:
         return int(np.random.SeedSequence([_GAME_STREAM, self._stage.seed, index]).generate_state(1, np.uint64)[0]) >> 2
