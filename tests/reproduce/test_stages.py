@@ -59,6 +59,21 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
     assert 0.0 < first["measures"]["policy on illegal moves, %"] < 100.0
 
 
+def test_a_game_decided_by_its_first_move_after_the_opening_is_a_game_of_training(tmp_path):
+    # after six random plies of tic-tac-toe the first move may win: such a game has no temporal difference
+    blocks: list[float] = []
+
+    def count(share: float, _: str) -> None:
+        blocks.append(share)
+        assert len(blocks) <= 60, "a game was played again and again"
+
+    fields = {"kind": "td", "id": "td.a.0", "seed": 0, "game": "tic_tac_toe", "td": {"hidden": 4}, "opening_plies": 6}
+    stage = read_stage(fields | {"games": 60, "block": 1})
+    result = asyncio.run(run_stage(stage, tmp_path, emit=count))
+    assert result["totals"]["games"] == len(blocks) == 60
+    assert blocks == sorted(set(blocks))
+
+
 class Killed(Exception):
     """End of a stage by an interruption."""
 
