@@ -51,11 +51,11 @@ _Trained: TypeAlias = TdStage | SarsaStage | LearnerStage
 
 
 def main() -> int:
-    """Run the stage and return the exit code."""
+    """Run the stage and return the exit code. `cpu_seconds` of the result are those of this process, compilation included."""
     stage = read_stage(sys.stdin.read())
     logs.configure("warning", "auto", "laboratory")
     result = asyncio.run(run_stage(stage, Path(sys.argv[1]), emit=_progress))
-    _write({"event": "result", **result})
+    _write({"event": "result", **result, "cpu_seconds": round(time.process_time(), 1)})
     return 0
 
 

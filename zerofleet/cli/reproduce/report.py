@@ -76,7 +76,7 @@ def _experiment(
         "command": command_of(thesis.name, profile, seeds, experiment.name),
         "settings": deep_merge(experiment.stage, profile_of(experiment, profile).stage if has_profile else {}),
         "left_out": profile_of(experiment, profile).left_out if has_profile else f"not part of profile {profile}",
-        "stages": {"complete": len(complete), "planned": len(planned)},
+        "stages": {"complete": len(complete), "planned": len(planned)} | _minutes(complete, results),
         "open_stages": [one.stage.id for one in planned if one not in complete],
         "diverged": list(diverged.values()),
         "claims": [_claim(claim, tallies, measures, open_arms, diverged) for claim in experiment.claims],
@@ -100,6 +100,16 @@ def _experiment(
             for one in complete
             if (points := (results.read(one.stage) or {}).get("curve"))
         ],
+    }
+
+
+def _minutes(complete: Sequence[Planned], results: StageResults) -> dict[str, float]:
+    """Return the minutes of complete stages: expected of one core, of processes in their last start, and of wall-clock time."""
+    found = [results.read(one.stage) or {} for one in complete]
+    return {
+        "expected_core_minutes": round(sum(one.seconds for one in complete) / 60.0, 1),
+        "core_minutes": round(sum(one.get("cpu_seconds", 0.0) for one in found) / 60.0, 1),
+        "wall_minutes": round(sum(one.get("seconds", 0.0) for one in found) / 60.0, 1),
     }
 
 
