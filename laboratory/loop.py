@@ -39,7 +39,7 @@ from trainer.training import Training
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
-from zerofleet.errors import ConfigurationError
+from zerofleet.errors import ConfigurationError, first_error
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.streams.memory import MemoryStream
 from zerofleet.strength.learning.judges import Judge
@@ -164,6 +164,8 @@ class Loop:
                 await self._play_warm_start()
             await Lane(self._block, self._crew).run()
             self._emit({"event": "end", **self._figures(), "weights": self._weights_hash()})
+        except ExceptionGroup as failures:  # of the tasks of a warm start
+            raise first_error(failures) from None
         finally:
             self._training.replay.close()
 
