@@ -178,6 +178,25 @@ def test_a_complete_reproduction_is_reported_again_without_running(tiny, tmp_pat
     assert "<svg" in (tmp_path / "done" / "report.html").read_text()
 
 
+def test_a_terminated_reproduction_ends_its_stages_and_reports_the_complete_ones(tiny, tmp_path, capsys, monkeypatch):
+    shutil.copytree(tiny, tmp_path / "part")
+    (tmp_path / "part" / "results" / "td.still.0.json").unlink()
+    began: list[asyncio.subprocess.Process] = []
+    begin = asyncio.create_subprocess_exec
+
+    async def begun(*words: Any, **options: Any) -> asyncio.subprocess.Process:
+        began.append(await begin(*words, **options))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return began[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begun)
+    code, _, _ = call(capsys, "self_test", "--profile", "tiny", "--dir", str(tmp_path / "part"))
+    assert code == 130
+    assert [process.returncode for process in began] == [-signal.SIGKILL]
+    report = json.loads((tmp_path / "part" / "report.json").read_text())
+    assert [one["open_stages"] for one in report["experiments"]] == [[], ["td.still.0"]]
+
+
 def test_an_experiment_runs_alone_from_the_command_line(tmp_path, capsys):
     words = ("self_test", "--profile", "tiny", "--only", "rules", "--dir", str(tmp_path / "one"))
     code, out, err = call(capsys, *words)

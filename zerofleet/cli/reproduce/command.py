@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -102,8 +103,18 @@ def _run(planned: Sequence[Planned], results: StageResults, *, jobs: int, minute
             counted += steps
             meter.advance(steps, f"{one.stage.id}: {remark}; about {left_s / 60.0:.0f} min left")
 
-        asyncio.run(run_stages(schedule, results, jobs=jobs, on_progress=on_progress))
+        try:
+            asyncio.run(_until_terminated(run_stages(schedule, results, jobs=jobs, on_progress=on_progress)))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
     return schedule.left_out
+
+
+async def _until_terminated(stages: Coroutine[Any, Any, None]) -> None:
+    """Run stages; SIGTERM cancels them, as Ctrl-C does, so that no stage outlives the command."""
+    running = asyncio.ensure_future(stages)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    await running
 
 
 def _list(theses: Sequence[Thesis], *, json: bool) -> None:
