@@ -113,7 +113,7 @@ class ValueTraining(ABC):
         while learner.steps_allowed():
             learner.step()
         if self.games != first + count:
-            raise AssertionError(f"{self.games - first} of {count} games were steps; the others would be played for ever")
+            raise AssertionError(f"{self.games - first} of {count} games were steps; the others would be repeated")
 
     def _game_seed(self, index: int) -> int:
         return int(np.random.SeedSequence([_GAME_STREAM, self._stage.seed, index]).generate_state(1, np.uint64)[0]) >> 2
