@@ -90,10 +90,11 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
     body = [
         f'<h2 id="{escape(experiment["name"])}">{escape(experiment["title"])}</h2>',
         f"<p>{escape(experiment['about'])} Source: {escape(experiment['source'])}.</p>",
-        f"<p><code>{escape(experiment['command'])}</code> {stages['complete']} of {stages['planned']} stages complete"
-        + (f": {_minutes(stages)}" if stages["complete"] else "")
-        + ".</p>",
     ]
+    if stages["planned"]:
+        times = f": {_minutes(stages)}" if stages["complete"] else ""
+        of = f"{stages['complete']} of {stages['planned']} stages complete{times}."
+        body.append(f"<p><code>{escape(experiment['command'])}</code> {of}</p>")
     if experiment["left_out"]:
         body.append(f"<p>Left out: {escape(experiment['left_out'])}.</p>")
     if experiment["open_stages"]:
