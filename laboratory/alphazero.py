@@ -1,10 +1,16 @@
 """Training by AlphaZero for a stage: the loop of the laboratory with meetings as its judge.
 
-The loop keeps no checkpoint: a stage that was killed is repeated, and its budget in samples makes the repetition equal.
+    networks/<stage>/judged.json     starts and judgements so far; at last the result
+    networks/<stage>/run/            run directory of the loop until then: games, checkpoints, models
+
+An interrupted stage continues from its last version with all finished games. Games in progress are lost, so that its figures
+differ from those of a stage that was not interrupted; the budget in samples makes those repeatable.
 """
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +19,20 @@ from typing import Any
 from laboratory.loop import Event, Loop
 from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
+from zerofleet.errors import Diverged
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage
 from zerofleet.presets.trial import Trial
+from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.claims.tallies import Tally
+from zerofleet.strength.claims.verdicts import DIVERGED
 from zerofleet.strength.learning.judges import Measure
 
 __all__ = ["train"]
+
+_RUN = "run"
+_SUMS = ("evaluations", "cpu_seconds_used")
+_TOTALS = ("games", "samples", "steps")
 
 
 class _Meetings:
@@ -37,16 +50,61 @@ class _Meetings:
         return []
 
 
+class _Kept:
+    """Starts and judgements of a stage in a file, with which another start continues."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the file of earlier starts, if their run directory is there, and count this one."""
+        self._path = folder / "judged.json"
+        known = json.loads(self._path.read_text("utf-8")) if self._path.exists() else {}
+        self.result: dict[str, Any] | None = known.get("result")
+        known = known if (folder / _RUN).exists() else {}
+        self.starts: int = known.get("starts", 0) + 1
+        self.planned: float = known.get("planned", 0.0)
+        self.tallies: list[dict[str, Any]] = known.get("tallies", [])
+        self.curve: list[dict[str, Any]] = known.get("curve", [])
+        self.sums: dict[str, float] = known.get("sums", dict.fromkeys(_SUMS, 0.0))
+        self._before = dict(self.sums)
+        if self.result is None:
+            self._save()
+
+    def judgement(self, event: Event, tallies: list[Tally]) -> None:
+        """Keep a judgement."""
+        self.planned = event["planned"]
+        self.tallies += [replace(tally, at=event["games"]).as_json() for tally in tallies]
+        self.curve.append({"games": event["games"], "samples": event["samples"], "losses": event["losses"]})
+        self.count(event)
+        self._save()
+
+    def count(self, event: Event) -> None:
+        """Add the sums of this start to those of the judgements of earlier ones."""
+        self.sums = {name: self._before[name] + event[name] for name in _SUMS}
+
+    def finish(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Keep the result, and return it."""
+        self.result = result
+        self._save()
+        return result
+
+    def _save(self) -> None:
+        names = ("starts", "planned", "tallies", "curve", "sums", "result")
+        atomic_publish(self._path, json.dumps({name: getattr(self, name) for name in names}, allow_nan=False))
+
+
 async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, str], None]) -> dict[str, Any]:
     """Return the tallies and losses of each judgement, and the totals.
 
     Args:
         stage: The stage.
-        folder: Empty folder for the run.
+        folder: Folder of the stage, empty or of an earlier start.
         emit: Called with the share of the budget spent and a remark.
 
-    Raises the errors of the loop. Cancellation: the stage is lost.
+    Raises the errors of the loop, `Diverged` excepted: the result then has the reason. Cancellation: another start continues.
     """
+    kept, run = _Kept(folder), folder / _RUN
+    if kept.result is not None:  # killed before the result was read
+        return kept.result
+    run.mkdir(exist_ok=True)
     trial = Trial(
         game=stage.game,
         preset=stage.preset,
@@ -58,19 +116,22 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         simulations=0,
     )
     judge = _Meetings(stage, Table(game=trial.build_game(), seed=stage.seed, trained=True, sides={}))
-    tallies: list[Tally] = []
-    curve: list[dict[str, Any]] = []
     end: dict[str, Any] = {}
 
     def on_event(event: Event) -> None:
         emit(min(1.0, event["done"] / stage.samples), f"{event['games']:,} games")
         if event["event"] == "judgement":
-            tallies.extend(replace(tally, at=event["games"]) for tally in judge.latest)
-            curve.append({"games": event["games"], "samples": event["samples"], "losses": event["losses"]})
+            kept.judgement(event, judge.latest)
         elif event["event"] == "end":
             end.update(event)
+            kept.count(event)
 
-    await Loop(trial, folder, judge=judge, emit=on_event).run()
-    totals = {name: end[name] for name in ("games", "samples", "steps", "evaluations", "cpu_seconds_used", "weights")}
-    measures = trained_measures([point["losses"] for point in curve])
-    return {"tallies": [tally.as_json() for tally in tallies], "curve": curve, "measures": measures, "totals": totals}
+    try:
+        await Loop(trial, run, judge=judge, emit=on_event, start=kept.starts, judged=kept.planned).run()
+        totals = {name: end[name] for name in (*_TOTALS, "weights")} | kept.sums | {"starts": kept.starts}
+        found: dict[str, Any] = {"measures": trained_measures([point["losses"] for point in kept.curve]), "totals": totals}
+    except Diverged as error:
+        found = {DIVERGED: str(error)}
+    result = kept.finish({"tallies": kept.tallies, "curve": kept.curve, **found})
+    shutil.rmtree(run)
+    return result

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from games.core import GameSpec
+from zerofleet.errors import Diverged
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.kernels import Perceptron, values
 from zerofleet.evaluators.in_process.perceptrons import BitPerceptron, bit_perceptron
@@ -35,12 +36,16 @@ class ValueNetwork:
     def __init__(self, net: Perceptron, spec: GameSpec, *, sign: float) -> None:
         """Copy weights of any type. `sign`: -1 if they give the chance of the player who has just moved.
 
-        Raises `ValueError` for weights of another number of inputs than the game has.
+        Raises `ValueError` for weights of another number of inputs than the game has, `Diverged` for weights that are not
+        finite in single precision.
         """
         if net.hidden.shape[0] != spec.num_inputs:
             raise ValueError(f"the network has {net.hidden.shape[0]} inputs, {spec.name} has {spec.num_inputs}")
-        self.perceptron = bit_perceptron(net, spec, sign=sign)
-        """Network for compiled code."""
+        with np.errstate(over="ignore"):
+            self.perceptron = bit_perceptron(net, spec, sign=sign)
+            """Network for compiled code."""
+        if not all(np.isfinite(array).all() for array in self.perceptron.net):
+            raise Diverged("weights are not finite in single precision: they have diverged; lower td_lambda.learning_rate")
 
     def __call__(self, states: np.ndarray) -> np.ndarray:
         """Return the value of positions (uint8 [B, packed_bytes]) for the player to move and the other, float32 [B, 2]."""

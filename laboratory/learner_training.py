@@ -91,7 +91,10 @@ class LearnerTraining:
             self._restore(found, marks)
 
     def train_to(self, games: int, *, on_games: Callable[[int], None]) -> None:
-        """Play and learn until `games` games were played, with checkpoints; `on_games` is called after each block."""
+        """Play and learn until `games` games were played, with checkpoints; `on_games` is called after each block.
+
+        Raises `Diverged`.
+        """
         while self.games < games:
             before = self.games
             taught = self._preset.warm_start.games

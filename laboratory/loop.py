@@ -39,7 +39,7 @@ from trainer.training import Training
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
-from zerofleet.errors import ConfigurationError
+from zerofleet.errors import ConfigurationError, first_error
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.streams.memory import MemoryStream
 from zerofleet.strength.learning.judges import Judge
@@ -65,8 +65,21 @@ class Loop:
         judge: Judge,
         emit: Callable[[Event], None],
         clock: ProcessorClock | None = None,
+        start: int = 1,
+        judged: float = 0.0,
     ) -> None:
-        """Open a run in an empty directory. `emit` is called with each event: progress, judgement, end."""
+        """Open a run.
+
+        Args:
+            trial: The trial.
+            directory: Run directory, empty or of an earlier start of the same trial.
+            judge: Judge of versions.
+            emit: Called with each event: progress, judgement, end.
+            clock: Clock of processor time; by default that of this process.
+            start: Number of this start of the trial. A later one continues from the last version with all finished games; games
+                in progress were lost, so that its figures differ from those of a trial that was not interrupted.
+            judged: Planned place of the last judgement of earlier starts.
+        """
         self._trial = trial
         self._judge = judge
         self._emit = emit
@@ -82,7 +95,7 @@ class Loop:
                 "warm_start": warm_start,
                 "worker_id": WORKER,
                 "run_seed": trial.seed,
-                "incarnation": 1,
+                "incarnation": start,
             }
         )
         trainer = TrainerSettings.model_validate(
@@ -115,9 +128,10 @@ class Loop:
         )
         self._judged = self._crew.register.figures  # at the last judgement
         self._finished: list[FinishedGame] = []
-        self._games = 0
+        self._games = len(self._training.replay.log)
         self._adopted_at_samples = 0
-        self._next_judgement = trial.judge_every
+        self._start = start
+        self._last_judgement = judged
         self._began_s = self._reported_s = time.monotonic()
         self._judging_s = 0.0
         self._warm_up(game, worker)
@@ -127,7 +141,7 @@ class Loop:
         self._finished.append(game)
 
     async def room(self) -> None:
-        """See `Outlet.room`: give the trainer its turn, and judge if a judgement is due. Cancellation: the trial is lost."""
+        """See `Outlet.room`: give the trainer its turn, and judge if a judgement is due. Cancellation: see `run`."""
         wanted = TURN_GAMES if self._crew.adopted.version else 1  # a warm start ends with the turn of its last game
         if len(self._finished) >= wanted:
             await self._take_turn()
@@ -136,21 +150,22 @@ class Loop:
             if done >= self._trial.budget:
                 await self._judge_at(self._trial.budget)
                 self._crew.stop.stop_now()
-            elif done >= self._next_judgement and self._crew.adopted.version:
-                passed = math.floor(done / every) * every
-                await self._judge_at(passed)
-                self._next_judgement = passed + every
+            else:
+                await self._judge_at(math.floor(done / every) * every)
             self._report()
 
     async def run(self) -> None:
-        """Learn until the budget is spent. Raises `CorruptModel` when the network diverges. Cancellation: it is lost."""
+        """Learn until the budget is spent. Raises `Diverged`. Cancellation: another start continues it."""
         try:
             self._adopt(self._training.newest_version)
             self._clock.restart()
+            self._train()  # on games of an earlier start, if there was one
             if not self._crew.adopted.version:
                 await self._play_warm_start()
             await Lane(self._block, self._crew).run()
             self._emit({"event": "end", **self._figures(), "weights": self._weights_hash()})
+        except ExceptionGroup as failures:  # of the tasks of a warm start
+            raise first_error(failures) from None
         finally:
             self._training.replay.close()
 
@@ -177,14 +192,19 @@ class Loop:
         with self._clock.part("intake"):
             for game in self._finished:
                 await self._stream.publish(game.uid, game.payload)
-                if game.when_published is not None:
-                    game.when_published()
             deliveries = await self._stream.consume(consumer=WORKER, limit=len(self._finished), block_s=0.0)
             checked = await self._intake.take(deliveries)
-        if checked.refused or checked.duplicates:
+            for game in self._finished:
+                if game.when_published is not None:
+                    game.when_published()
+        if checked.refused or (checked.duplicates and self._start == 1):  # a later start may repeat games of agents
             raise AssertionError(f"the intake refused games of its own worker: {checked.refused[:1]}")
         self._games += len(checked.accepted)
         self._finished.clear()
+        self._train()
+
+    def _train(self) -> None:
+        """Train and adopt candidates until new samples are needed."""
         training = self._training
         while True:
             if training.candidate_due:
@@ -204,14 +224,15 @@ class Loop:
             self._adopted_at_samples = self._training.replay.window.total
 
     async def _judge_at(self, planned: float) -> None:
-        """Judge the version in play, if there is one; `planned` is the place of the judgement on the curve."""
-        if not self._crew.adopted.version:
+        """Judge the version in play, if there is one and it is due; `planned` is the place of the judgement on the curve."""
+        if not self._crew.adopted.version or planned <= self._last_judgement:
             return
         began_s = time.monotonic()
         version = self._crew.adopted.version
         measures = await self._judge.judge(self._networks, version)
         self._judging_s += time.monotonic() - began_s
         row, figures = self._training.take_row(), self._crew.register.figures
+        self._last_judgement = planned
         self._emit(
             {
                 "event": "judgement",

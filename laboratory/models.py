@@ -14,6 +14,7 @@ from games.core import Game
 from trainer.export import Lineage, Served, export_served
 from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.naming import model_name
+from zerofleet.errors import Diverged
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.perceptrons import BitPerceptron
 from zerofleet.storage.model_store.directory import DirectoryStore
@@ -45,10 +46,12 @@ class ModelEvaluator:
         return self.evaluate_now(batch, version)
 
     def evaluate_now(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        """See `ImmediateEvaluator.evaluate_now`."""
+        """See `ImmediateEvaluator.evaluate_now`. Raises `Diverged` for values that are not finite."""
         with torch.inference_mode():
             states, legal = (torch.from_numpy(np.ascontiguousarray(part)) for part in (batch.states, batch.legal))
             policy, value, *extra_heads = (output.numpy() for output in self._module(states, legal))
+        if not (np.isfinite(value).all() and np.isfinite(policy).all()):
+            raise Diverged("evaluations are not finite: the weights have diverged; lower the learning rate")
         return Evaluation(policy, value, version, tuple(extra_heads[: batch.extra_heads]))
 
 

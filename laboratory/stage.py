@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import games
 from games.core import Game
@@ -26,6 +26,7 @@ from laboratory.sarsa import SarsaTraining
 from laboratory.stored import stored_side
 from laboratory.td import TdTraining
 from laboratory.value_training import ValueTraining, judgements
+from zerofleet.errors import Diverged
 from zerofleet.presets.theses.stages import (
     AlphaZeroStage,
     BenchStage,
@@ -40,45 +41,50 @@ from zerofleet.presets.theses.stages import (
 from zerofleet.service import logs
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.claims.tallies import Tally
+from zerofleet.strength.claims.verdicts import DIVERGED
 
 __all__ = ["main", "run_stage"]
 
 _REPORT_EVERY_S = 0.5
 _JUDGED = "judged.json"
 Emit = Callable[[float, str], None]
+_Trained: TypeAlias = TdStage | SarsaStage | LearnerStage
 
 
 def main() -> int:
-    """Run the stage and return the exit code."""
+    """Run the stage and return the exit code. `cpu_seconds` of the result are those of this process and its children."""
     stage = read_stage(sys.stdin.read())
     logs.configure("warning", "auto", "laboratory")
     result = asyncio.run(run_stage(stage, Path(sys.argv[1]), emit=_progress))
-    _write({"event": "result", **result})
+    _write({"event": "result", **result, "cpu_seconds": round(sum(os.times()[:4]), 1)})
     return 0
 
 
 async def run_stage(stage: Stage, folder: Path, *, emit: Emit) -> dict[str, Any]:
-    """Return the result of a stage: tallies, and what its kind adds. Raises the errors of its kind.
+    """Return the result of a stage: tallies, and what its kind adds. Raises the errors of its kind, `Diverged` excepted.
 
+    The result of a training that diverged has the reason, and the judgements before.
     Cancellation: training continues from its last checkpoint when the stage is run again; everything else is repeated.
     """
-    if isinstance(stage, TdStage | SarsaStage | LearnerStage):
-        return await _trained(stage, folder, emit)
-    if isinstance(stage, AlphaZeroStage):
-        with tempfile.TemporaryDirectory(prefix="zerofleet-reproduce-") as run:
-            return await alphazero.train(stage, Path(run), emit=emit)
     if isinstance(stage, BenchStage):
         return await run_bench(stage)
-    return await _match(stage, folder, emit)
-
-
-async def _trained(stage: TdStage | SarsaStage | LearnerStage, folder: Path, emit: Emit) -> dict[str, Any]:
-    """Train, and judge at each place; judgements so far are kept beside the checkpoints."""
-    game = games.make(stage.game, **stage.parameters)
+    if isinstance(stage, MatchStage):
+        return await _match(stage, folder, emit)
     home = folder / "networks" / stage.id
     home.mkdir(parents=True, exist_ok=True)
-    training = _training(stage, game, home)
+    if isinstance(stage, AlphaZeroStage):
+        return await alphazero.train(stage, home, emit=emit)
     kept = _judged_before(home)
+    try:
+        return await _trained(stage, home, kept, emit)
+    except Diverged as error:
+        return _judged(stage, kept) | {DIVERGED: str(error)}
+
+
+async def _trained(stage: _Trained, home: Path, kept: dict[str, dict[str, Any]], emit: Emit) -> dict[str, Any]:
+    """Train, and judge at each place; `kept` has the judgements so far, which lie beside the checkpoints."""
+    game = games.make(stage.game, **stage.parameters)
+    training = _training(stage, game, home)
     began_s = time.process_time()
     training_s = 0.0
     for place in judgements(stage):
@@ -89,25 +95,29 @@ async def _trained(stage: TdStage | SarsaStage | LearnerStage, folder: Path, emi
             side = Side(game, training.evaluator)
             table = Table(game=game, seed=stage.seed, at=place, trained=True, sides={"subject": side})
             plays = place == stage.games or not (isinstance(stage, LearnerStage) and stage.meet_at_end)
-            found = await _meet_all(stage.meetings if plays else (), table, lambda _: None)
-            kept[str(place)] = {"tallies": [tally.as_json() for tally in found], "row": training.row()}
+            tallies = await _meet_all(stage.meetings if plays else (), table, lambda _: None)
+            kept[str(place)] = {"tallies": [tally.as_json() for tally in tallies], "row": training.row()}
             atomic_publish(home / _JUDGED, json.dumps(kept))
         elif training.games == place:
             training.row()  # the checkpoint was written before its measures were taken
     if isinstance(training, LearnerTraining):  # the last checkpoint of others has the network
         training.publish()
-    judged = [kept[str(place)] for place in judgements(stage)]
-    curve = [one["row"] for one in judged if one["row"]]
+    found = _judged(stage, kept)
     seconds = {"training": round(training_s, 1), "all": round(time.process_time() - began_s, 1)}
+    totals = {"games": training.games, "cpu_seconds_of_this_call": seconds}
+    return found | {"measures": trained_measures(found["curve"]), "totals": totals}
+
+
+def _judged(stage: _Trained, kept: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the tallies of the judgements so far, and the measures of each."""
+    judged = [kept[str(place)] for place in judgements(stage) if str(place) in kept]
     return {
         "tallies": [tally for one in judged for tally in one["tallies"]],
-        "curve": curve,
-        "measures": trained_measures(curve),
-        "totals": {"games": training.games, "cpu_seconds_of_this_call": seconds},
+        "curve": [one["row"] for one in judged if one["row"]],
     }
 
 
-def _training(stage: TdStage | SarsaStage | LearnerStage, game: Game, home: Path) -> ValueTraining | LearnerTraining:
+def _training(stage: _Trained, game: Game, home: Path) -> ValueTraining | LearnerTraining:
     if isinstance(stage, TdStage):
         return TdTraining(stage, game, home)
     return SarsaTraining(stage, game, home) if isinstance(stage, SarsaStage) else LearnerTraining(stage, game, home)

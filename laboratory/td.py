@@ -26,8 +26,9 @@ class TdTraining(ValueTraining):
     _learner: TdLambda
 
     def new_learner(self, game: Game, first: int) -> TdLambda:
-        """See `ValueTraining.new_learner`."""
-        return TdLambda(game, self._stage.td, seed=self._stage.seed, first=first)
+        """See `ValueTraining.new_learner`. A game that the first move after the opening ends is a step without samples."""
+        settings = self._stage.td.model_copy(update={"publish_every_games": 1})  # every game is a step
+        return TdLambda(game, settings, seed=self._stage.seed, first=first)
 
     @property
     def network(self) -> ValueNetwork:

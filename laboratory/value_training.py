@@ -22,6 +22,7 @@ from trainer.checkpoint_files import load_latest, save
 from trainer.learners.contract import Accounts
 from trainer.learners.game_by_game import GameByGameLearner
 from zerofleet.contracts.records import decode_record, encode_record, validate
+from zerofleet.errors import Diverged
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.theses.stages import LearnerStage, SarsaStage, TdStage
 from zerofleet.search.afterstates.block import AfterstateBlock
@@ -74,7 +75,10 @@ class ValueTraining(ABC):
         return int(self._learner.state.step)
 
     def train_to(self, games: int, *, on_games: Callable[[int], None]) -> None:
-        """Play and learn until `games` games were learned from, with checkpoints; `on_games` is called after each block."""
+        """Play and learn until `games` games were learned from, with checkpoints; `on_games` is called after each block.
+
+        Raises `Diverged`.
+        """
         while self.games < games:
             before = self.games
             self._play_and_learn(before, min(self.most_games(before), games - before))
@@ -99,13 +103,17 @@ class ValueTraining(ABC):
             block.begin(slot, seed=seed, versions=[1, 1], opening=self._openings.draft(seed).opening())
         network, window = self.network, learner.window
         while len(block.finished()) < count:
-            leaves = block.advance()
-            block.absorb(np.empty(0), network(leaves.batch.states))
+            values = network(block.advance().batch.states)
+            if not np.isfinite(values).all():
+                raise Diverged(f"values of game {first} are not finite: the weights have diverged; lower the learning rate")
+            block.absorb(np.empty(0), values)
         for slot in range(count):
             record = encode_record(block.take(slot), worker_id=_WORKER, uid=f"{first + slot:032x}")
             window.add(window.read(validate(decode_record(record))))
         while learner.steps_allowed():
             learner.step()
+        if self.games != first + count:
+            raise AssertionError(f"{self.games - first} of {count} games were steps; the others would be repeated")
 
     def _game_seed(self, index: int) -> int:
         return int(np.random.SeedSequence([_GAME_STREAM, self._stage.seed, index]).generate_state(1, np.uint64)[0]) >> 2

@@ -30,7 +30,7 @@ from zerofleet.contracts.heads import BASE_HEADS, outputs_of
 from zerofleet.contracts.manifests import Golden, Manifest, NetworkDict, check_golden
 from zerofleet.contracts.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
 from zerofleet.contracts.priorities import Priority
-from zerofleet.errors import CorruptModel
+from zerofleet.errors import CorruptModel, Diverged
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import ModelStore
 
@@ -117,10 +117,10 @@ def export_served(
 ) -> int:
     """Publish a model and return its version.
 
-    Raises `CorruptModel` for weights or evaluations that are not finite, `Unavailable` for a failed write.
+    Raises `Diverged` for weights that are not finite, `CorruptModel` for such evaluations, `Unavailable` for a failed write.
     """
     if broken := [name for name, tensor in served.weights.items() if not tensor.isfinite().all()]:
-        raise CorruptModel(f"weights {', '.join(broken[:3])} are not finite; the network is not exported")
+        raise Diverged(f"weights {', '.join(broken[:3])} are not finite; the network is not exported")
     scripted = script(served.module)
     manifest = _manifest(game, served, lineage)
     states, legal, _, _ = manifest.golden.arrays()

@@ -20,7 +20,7 @@ from trainer.network import Network
 from trainer.optimisation import WeightAverage, estimate_statistics, learning_rate, make_optimizer
 from trainer.ranks import Ranks
 from trainer.window import SampleWindow
-from zerofleet.errors import CorruptModel
+from zerofleet.errors import Diverged
 from zerofleet.presets import TrainSettings
 
 __all__ = ["Learner", "LearnerState", "StepReport"]
@@ -126,7 +126,7 @@ class Learner:
         """Train on this rank's part of a batch; every rank must call it.
 
         A gradient that is not finite changes only the count of skipped steps, on every rank.
-        Raises `CorruptModel` when too many steps in a row are skipped: the network has diverged.
+        Raises `Diverged` when too many steps in a row are skipped: the network has diverged.
         """
         batch = self._maker.build(drawn).to(self.device)
         self.progress = drawn.progress
@@ -218,7 +218,7 @@ class Learner:
         self.state.skipped += 1
         self.state.skipped_in_a_row += 1
         if self.state.skipped_in_a_row >= _MAX_SKIPS_IN_A_ROW:
-            raise CorruptModel(
+            raise Diverged(
                 f"gradient norm {norm} in {_MAX_SKIPS_IN_A_ROW} steps in a row up to step {self.state.step}: the network has "
                 "diverged; lower train.learning_rate and remove the latest checkpoint to return to an earlier one"
             )

@@ -4,6 +4,7 @@
     ├── InvalidRequest            malformed request
     ├── ModelNotFound             model or version neither served nor stored
     ├── CorruptModel              model files missing, changed, foreign or not finite
+    │   ├── Diverged              weights in training that are no longer finite
     │   └── VersionSkew           model or record of another game, rules, encoder or schema version
     ├── RecordRejected(reason)    invalid or unreadable game record; `reason` is a short metric label
     ├── Overloaded                bounded queue full; retry with back-off
@@ -21,6 +22,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigurationError",
     "CorruptModel",
+    "Diverged",
     "InvalidRequest",
     "ModelNotFound",
     "Overloaded",
@@ -49,6 +51,10 @@ class ModelNotFound(ZerofleetError):
 
 class CorruptModel(ZerofleetError):
     """Model whose files are missing, truncated, changed or not finite; it is never served."""
+
+
+class Diverged(CorruptModel):
+    """Network in training whose weights, gradients or evaluations are no longer finite; the text names the setting to lower."""
 
 
 class VersionSkew(CorruptModel):

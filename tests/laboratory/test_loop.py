@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from laboratory import loop
 from laboratory.clock import ProcessorClock
 from laboratory.loop import Loop
 from zerofleet.evaluators.base import Evaluator
@@ -134,6 +135,28 @@ async def test_a_warm_start_trains_the_first_version_before_self_play(tmp_path):
     assert judged[0]["since_last"]["games"] == 0  # diagnosis is of self-play
     assert judged[-1]["version"] > 1
     assert judged[-1]["evaluations"] > 0
+
+
+@pytest.mark.parametrize("games", [30, 70])
+async def test_a_trial_killed_in_its_warm_start_continues_with_the_games_that_were_played(tmp_path, monkeypatch, games):
+    monkeypatch.setattr(loop, "REPORT_EVERY_S", 0.0)
+    warm = SETTINGS | {"warm_start.games": "70", "warm_start.agents": "random"}
+    terms = {"game": "tic_tac_toe", "preset": "tiny", "settings": warm, "samples": 700, "judge_every": 300, "simulations": 0}
+    trial = Trial.model_validate(terms)
+
+    def killed(event: dict[str, Any]) -> None:
+        if event["games"] >= games:
+            raise KeyError("killed")
+
+    with pytest.raises(KeyError, match="killed"):
+        await Loop(trial, tmp_path, judge=CountingJudge(), emit=killed).run()
+    events: list[dict[str, Any]] = []
+    await Loop(trial, tmp_path, judge=CountingJudge(), emit=events.append, start=2).run()
+    assert min(event["games"] for event in events) >= games
+    first = next(event for event in events if event["event"] == "judgement")
+    assert first["version"] >= 1
+    assert first["games"] >= 70
+    assert events[-1]["samples"] >= 700
 
 
 async def test_a_budget_that_ends_during_the_warm_start_judges_nothing(tmp_path):

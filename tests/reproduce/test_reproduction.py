@@ -19,8 +19,9 @@ import pytest
 from laboratory.stage import run_stage
 from zerofleet.cli import main
 from zerofleet.cli.reproduce.page import html_page
+from zerofleet.cli.reproduce.report import build_report
 from zerofleet.cli.reproduce.results import StageResults
-from zerofleet.cli.reproduce.running import Schedule
+from zerofleet.cli.reproduce.running import Schedule, run_stages
 from zerofleet.errors import InvalidRequest
 from zerofleet.presets.theses.catalogue import load_thesis
 from zerofleet.presets.theses.planning import plan
@@ -102,14 +103,40 @@ def test_the_page_is_well_formed_and_refers_to_no_other_document(report):
 
 
 def test_an_incomplete_reproduction_has_claims_that_were_not_run(tiny, tmp_path):
-    from zerofleet.cli.reproduce.report import build_report  # noqa: PLC0415
-
     shutil.copytree(tiny, tmp_path / "part")
     (tmp_path / "part" / "results" / "td.still.0.json").unlink()
     found = build_report(load_thesis("self_test"), "tiny", PLANNED, StageResults(tmp_path / "part"), seeds=None)
     gain = next(claim for one in found["experiments"] for claim in one["claims"] if claim["text"] == "learning gains")
     assert (gain["verdict"], gain["estimate"], gain["reason"]) == ("not run", None, "its stages were not run")
     assert found["experiments"][1]["open_stages"] == ["td.still.0"]
+
+
+def test_a_training_that_diverges_is_a_verdict_and_stops_no_other_stage(tiny, tmp_path):
+    shutil.copytree(tiny, tmp_path / "part")
+    results = StageResults(tmp_path / "part")
+    td = LEARNED.stage.td.model_copy(update={"learning_rate": 1e300})
+    shutil.rmtree(results.folder / "networks" / LEARNED.stage.id)
+    found = asyncio.run(run_stage(LEARNED.stage.model_copy(update={"td": td}), results.folder, emit=lambda *_: None))
+    assert (found["tallies"], "lower td_lambda.learning_rate" in found["diverged"]) == ([], True)
+    results.keep(LEARNED.stage, found, seconds=1.0)
+    report = build_report(load_thesis("self_test"), "tiny", PLANNED, results, seeds=None)
+    claims = {claim["text"]: claim for one in report["experiments"] for claim in one["claims"]}
+    assert [claims[text]["verdict"] for text in ("learning gains", "comparison player in the first seat")] == [
+        "diverged",
+        "matched",
+    ]
+    assert claims["learning gains"]["reason"].startswith("td.learned.0: weights are not finite")
+    assert report["verdicts"]["diverged"] == 2
+    assert "Diverged: td.learned.0" in html_page(report)
+
+
+def test_a_stage_that_needs_a_diverged_network_is_not_run(tmp_path):
+    planned = next(one for one in plan(load_thesis("connect_four_td"), "quick", only=["search"]) if one.needs)
+    schedule, results = Schedule(waiting=[planned]), StageResults(tmp_path)
+    schedule.note(planned.needs[0], "an update is not finite")
+    asyncio.run(run_stages(schedule, results, jobs=1, on_progress=lambda *_: None))
+    assert results.diverged(planned.stage) == f"it needs {planned.needs[0]}: an update is not finite"
+    assert planned.stage.id in schedule.complete
 
 
 def test_results_of_other_settings_are_refused(tiny, tmp_path):
@@ -149,6 +176,25 @@ def test_a_complete_reproduction_is_reported_again_without_running(tiny, tmp_pat
     assert code == 0, err
     assert json.loads(out) == json.loads((tmp_path / "done" / "report.json").read_text())
     assert "<svg" in (tmp_path / "done" / "report.html").read_text()
+
+
+def test_a_terminated_reproduction_ends_its_stages_and_reports_the_complete_ones(tiny, tmp_path, capsys, monkeypatch):
+    shutil.copytree(tiny, tmp_path / "part")
+    (tmp_path / "part" / "results" / "td.still.0.json").unlink()
+    began: list[asyncio.subprocess.Process] = []
+    begin = asyncio.create_subprocess_exec
+
+    async def begun(*words: Any, **options: Any) -> asyncio.subprocess.Process:
+        began.append(await begin(*words, **options))
+        os.kill(os.getpid(), signal.SIGTERM)
+        return began[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begun)
+    code, _, _ = call(capsys, "self_test", "--profile", "tiny", "--dir", str(tmp_path / "part"))
+    assert code == 130
+    assert [process.returncode for process in began] == [-signal.SIGKILL]
+    report = json.loads((tmp_path / "part" / "report.json").read_text())
+    assert [one["open_stages"] for one in report["experiments"]] == [[], ["td.still.0"]]
 
 
 def test_an_experiment_runs_alone_from_the_command_line(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
         "judge_every": 200,
         "meetings": [BY_SEAT, TURNED],
     }
-    first, again = run(tmp_path, **fields), run(tmp_path, **fields)
+    first, again = run(tmp_path / "a", **fields), run(tmp_path / "b", **fields)
     found = [(tally["seat"], tally["at"], sum(tally["scores"].values())) for tally in first["tallies"]]
     assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10), (1, 5)] * 2
     assert 0 < found[0][1] == found[2][1] < found[3][1] == first["totals"]["games"]
@@ -56,6 +57,65 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
     assert all("value" in point["losses"] for point in first["curve"])
     assert first["measures"]["mean squared error"] == first["curve"][-1]["losses"]["value"]
     assert 0.0 < first["measures"]["policy on illegal moves, %"] < 100.0
+
+
+def test_a_game_decided_by_its_first_move_after_the_opening_is_a_game_of_training(tmp_path):
+    # after six random plies of tic-tac-toe the first move may win: such a game has no temporal difference
+    blocks: list[float] = []
+
+    def count(share: float, _: str) -> None:
+        blocks.append(share)
+        assert len(blocks) <= 60, "a game was played again and again"
+
+    fields = {"kind": "td", "id": "td.a.0", "seed": 0, "game": "tic_tac_toe", "td": {"hidden": 4}, "opening_plies": 6}
+    stage = read_stage(fields | {"games": 60, "block": 1})
+    result = asyncio.run(run_stage(stage, tmp_path, emit=count))
+    assert result["totals"]["games"] == len(blocks) == 60
+    assert blocks == sorted(set(blocks))
+
+
+class Killed(Exception):
+    """End of a stage by an interruption."""
+
+
+@pytest.mark.slow
+def test_an_interrupted_alphazero_stage_continues_with_its_games_and_judgements(tmp_path):
+    stage = read_stage(
+        {
+            "id": "one.arm.0",
+            "seed": 0,
+            "game": "tic_tac_toe",
+            "kind": "alphazero",
+            "preset": "tiny",
+            "settings": SETTINGS,
+            "samples": 600,
+            "judge_every": 200,
+            "meetings": [BY_SEAT],
+        }
+    )
+    shares: list[float] = []
+
+    def killed(share: float, remark: str) -> None:
+        shares.append(share)
+        if share >= 1 / 3:
+            raise Killed(remark)
+
+    with pytest.raises(Killed, match="games"):
+        asyncio.run(run_stage(stage, tmp_path, emit=killed))
+    home = tmp_path / "networks" / stage.id
+    before = json.loads((home / "judged.json").read_text())
+    assert before["starts"] == 1
+    continued: list[float] = []
+    result = asyncio.run(run_stage(stage, tmp_path, emit=lambda share, _: continued.append(share)))
+    assert result["totals"]["starts"] == 2
+    assert result["totals"]["samples"] >= 600
+    assert min(continued) >= 1 / 3  # the games before the interruption count
+    places = [tally["at"] for tally in result["tallies"] if tally["seat"] == 1]
+    assert len(places) == 3  # none twice, none missing
+    assert places == sorted(set(places))
+    assert [path.name for path in home.iterdir()] == ["judged.json"]
+    again = asyncio.run(run_stage(stage, tmp_path, emit=lambda *_: None))
+    assert again == json.loads(json.dumps(result))
 
 
 @pytest.mark.slow

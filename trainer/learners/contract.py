@@ -177,7 +177,7 @@ class Learning(Protocol):
         ...
 
     def step(self) -> TakingStep:
-        """Take one step. Raises `CorruptModel` when the weights have diverged."""
+        """Take one step. Raises `Diverged` when the weights have diverged."""
         ...
 
     def is_candidate_due(self, accounts: Accounts) -> bool:

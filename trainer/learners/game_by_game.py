@@ -23,7 +23,7 @@ from trainer.learners.queue import GameQueue
 from trainer.learners.report import ValueReport
 from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.errors import CorruptModel
+from zerofleet.errors import Diverged
 
 __all__ = ["GameByGameLearner", "Outcome"]
 
@@ -124,11 +124,11 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
         return self.window.games
 
     def step(self) -> ValueReport:
-        """Learn from the next game. Raises `CorruptModel` when an error or an array is no longer finite."""
+        """Learn from the next game. Raises `Diverged` when an error or an array is no longer finite."""
         samples = self.window.take()
         outcome = self.learn(samples)
         if not (np.isfinite(outcome.squared_error) and all(np.isfinite(array).all() for array in self.arrays.values())):
-            raise CorruptModel(
+            raise Diverged(
                 f"an update of game {self.state.step} is not finite: the weights have diverged; lower {self.rate_setting} and "
                 "start another run"
             )

@@ -36,7 +36,7 @@ from zerofleet.contracts.heads import MOVE_HEADS
 from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.errors import ConfigurationError, CorruptModel
+from zerofleet.errors import ConfigurationError, Diverged
 from zerofleet.storage.model_store.opening import open_model_store
 
 __all__ = ["DeepQ", "DeepSarsa", "Dqn"]
@@ -159,7 +159,7 @@ class DeepQ(OneProcessLearner):
         return read_transitions(played, self.settings, pool=self._pool)
 
     def step(self) -> ValueReport:
-        """Take transitions into the memory until a batch is due, and update. Raises `CorruptModel` when weights diverge."""
+        """Take transitions into the memory until a batch is due, and update. Raises `Diverged` when weights diverge."""
         settings = self.settings
         while self.counts.credit < settings.batch_size:
             transition, is_last = self.window.take()
@@ -178,7 +178,7 @@ class DeepQ(OneProcessLearner):
         return report
 
     def update(self, batch: Transitions) -> ValueReport:
-        """Descend the gradient of half the mean squared error of a batch once. Raises `CorruptModel` when weights diverge."""
+        """Descend the gradient of half the mean squared error of a batch once. Raises `Diverged` when weights diverge."""
         spec, settings = self.game.spec(), self.settings
         wanted = targets_of(self.target, spec, batch, discount=settings.discount, on_policy=self.ON_POLICY)
         errors = values_of(self.network, spec, batch) - wanted
@@ -188,7 +188,7 @@ class DeepQ(OneProcessLearner):
         gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
         norm = float(torch.nn.utils.get_total_norm(gradients))
         if not (np.isfinite(norm) and np.isfinite(loss.item())):
-            raise CorruptModel(
+            raise Diverged(
                 f"the gradient of step {self.state.step} is not finite: the weights have diverged; lower "
                 "deep_q.learning_rate and start another run"
             )

@@ -34,7 +34,7 @@ from trainer.optimisation import load_momentum, momentum_of
 from trainer.optimisers import SGD
 from trainer.settings import TrainerSettings
 from zerofleet.agents.uct.afterstates import afterstates_of
-from zerofleet.errors import ConfigurationError, CorruptModel
+from zerofleet.errors import ConfigurationError, Diverged
 from zerofleet.presets import NetworkSettings
 from zerofleet.presets.outcome import OutcomeSettings
 
@@ -130,7 +130,7 @@ class OutcomeLearner(OneProcessLearner):
         return self.window.games // self.settings.games_per_step
 
     def step(self) -> ValueReport:
-        """Learn from the next games, then from replays. Raises `CorruptModel` when a loss is no longer finite."""
+        """Learn from the next games, then from replays. Raises `Diverged` when a loss is no longer finite."""
         settings, rng = self.settings, np.random.default_rng([self._seed, self.state.step])
         reports = [self.train_on(self.window.take(settings.games_per_step))]
         reports += [self.train_on(self.window.draw(settings.games_per_step, rng)) for _ in range(settings.replays)]
@@ -146,7 +146,7 @@ class OutcomeLearner(OneProcessLearner):
         )
 
     def train_on(self, games: Sequence[Labelled]) -> ValueReport:
-        """Take one update on the positions of some games. Raises `CorruptModel` when the loss is not finite."""
+        """Take one update on the positions of some games. Raises `Diverged` when the loss is not finite."""
         states = torch.from_numpy(np.concatenate([game.states for game in games])).to(self.device)
         labels = torch.from_numpy(np.concatenate([game.labels for game in games])).to(self.device)
         loss = (self._chances(states) - labels).square().mean()
@@ -154,7 +154,7 @@ class OutcomeLearner(OneProcessLearner):
         loss.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.get_total_norm([p.grad for p in self.network.parameters() if p.grad is not None]).item()
         if not np.isfinite(norm):
-            raise CorruptModel(
+            raise Diverged(
                 f"the gradient of step {self.state.step} is not finite: the weights have diverged; lower outcome.learning_rate "
                 "and start another run"
             )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,11 +61,14 @@ def reproduce(
             raise InvalidRequest(f"{place} is in use by another reproduction; give another folder with --dir")
         results.require_settings([one.stage for one in planned])
         minutes = thesis.quick_minutes if profile == "quick" else None
-        left_out = _run(planned, results, jobs=jobs, minutes=minutes)
-        everything = plan(thesis, profile, seeds=seeds)
-        report = build_report(thesis, profile, everything, results, seeds=seeds) | {"left_out_for_time": left_out}
-        atomic_publish(place / "report.json", _text(report))
-        atomic_publish(place / "report.html", html_page(report))
+        left_out: list[str] = []
+        try:
+            left_out = _run(planned, results, jobs=jobs, minutes=minutes)
+        finally:  # an interrupted or failed call reports the stages that are complete
+            everything = plan(thesis, profile, seeds=seeds)
+            report = build_report(thesis, profile, everything, results, seeds=seeds) | {"left_out_for_time": left_out}
+            atomic_publish(place / "report.json", _text(report))
+            atomic_publish(place / "report.html", html_page(report))
     if json:
         screen.emit_json(report)
         return
@@ -74,12 +78,17 @@ def reproduce(
 
 def _run(planned: Sequence[Planned], results: StageResults, *, jobs: int, minutes: float | None) -> list[str]:
     """Run the stages without a result; return those for which the time did not suffice."""
-    complete = {one.stage.id for one in planned if results.read(one.stage) is not None}
-    waiting = [one for one in planned if one.stage.id not in complete]
+    schedule = Schedule(waiting=[])
+    for one in planned:
+        if results.read(one.stage) is None:
+            schedule.waiting.append(one)
+        else:
+            schedule.note(one.stage.id, results.diverged(one.stage))
+    waiting = tuple(schedule.waiting)
     if not waiting:
         return []
     began_s = time.monotonic()
-    schedule = Schedule(waiting=waiting, complete=complete, deadline_s=minutes and began_s + 60.0 * minutes)
+    schedule.deadline_s = minutes and began_s + 60.0 * minutes
     total = sum(one.seconds for one in waiting)
     costs = {one.stage.id: 0.0 for one in waiting}
     counted = 0
@@ -94,8 +103,18 @@ def _run(planned: Sequence[Planned], results: StageResults, *, jobs: int, minute
             counted += steps
             meter.advance(steps, f"{one.stage.id}: {remark}; about {left_s / 60.0:.0f} min left")
 
-        asyncio.run(run_stages(schedule, results, jobs=jobs, on_progress=on_progress))
+        try:
+            asyncio.run(_until_terminated(run_stages(schedule, results, jobs=jobs, on_progress=on_progress)))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
     return schedule.left_out
+
+
+async def _until_terminated(stages: Coroutine[Any, Any, None]) -> None:
+    """Run stages; SIGTERM cancels them, as Ctrl-C does, so that no stage outlives the command."""
+    running = asyncio.ensure_future(stages)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    await running
 
 
 def _list(theses: Sequence[Thesis], *, json: bool) -> None:

@@ -11,13 +11,13 @@ from zerofleet.cli.reproduce.drawings import draw_experiment
 __all__ = ["html_page"]
 
 _STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;color:#2b2f33;max-width:60rem;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.45 system-ui,sans-serif;color:#2b2f33;max-width:76rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.2rem;border-top:1px solid #d9dde1;padding-top:1rem}
 table{border-collapse:collapse;margin:.7rem 0;font-size:13px}
 th,td{text-align:left;padding:.22rem .8rem .22rem 0;vertical-align:top}
 th{border-bottom:1px solid #2b2f33}td{border-bottom:1px solid #eceef0}.n{text-align:right;white-space:nowrap}
 code{font-size:12px;background:#f3f5f6;padding:.1rem .3rem}svg{max-width:100%;height:auto}
-.v{font-weight:600;white-space:nowrap}.beaten{color:#0b6e99}.matched{color:#3f6b1f}.missed{color:#b0431b}.undecided,.not-run{color:#6a727a}
+.v{font-weight:600;white-space:nowrap}.beaten{color:#0b6e99}.matched{color:#3f6b1f}.missed,.diverged{color:#b0431b}.undecided,.not-run{color:#6a727a}
 """
 
 
@@ -90,14 +90,18 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
     body = [
         f'<h2 id="{escape(experiment["name"])}">{escape(experiment["title"])}</h2>',
         f"<p>{escape(experiment['about'])} Source: {escape(experiment['source'])}.</p>",
-        f"<p><code>{escape(experiment['command'])}</code> {stages['complete']} of {stages['planned']} stages complete.</p>",
     ]
+    if stages["planned"]:
+        times = f": {_minutes(stages)}" if stages["complete"] else ""
+        of = f"{stages['complete']} of {stages['planned']} stages complete{times}."
+        body.append(f"<p><code>{escape(experiment['command'])}</code> {of}</p>")
     if experiment["left_out"]:
         body.append(f"<p>Left out: {escape(experiment['left_out'])}.</p>")
     if experiment["open_stages"]:
         body.append(f"<p>Not run: {escape(', '.join(experiment['open_stages']))}.</p>")
+    body += [f"<p>Diverged: {escape(one)}.</p>" for one in experiment["diverged"]]
     body.append(draw_experiment(dict(experiment), prefix))
-    rows = [_row(arm, row) for arm in experiment["arms"] for row in arm["rows"]]
+    rows = [_row(arm, row, first=row is arm["rows"][0]) for arm in experiment["arms"] for row in arm["rows"]]
     names = [
         "arm",
         "meeting",
@@ -122,6 +126,14 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
     return body
 
 
+def _minutes(stages: Mapping[str, float]) -> str:
+    """Return the times of the complete stages of an experiment."""
+    core = f", {stages['core_minutes']:g} minutes of one core" if stages["core_minutes"] else ""
+    return (
+        f"{stages['wall_minutes']:g} minutes one after another{core}; expected {stages['expected_core_minutes']:g} of one core"
+    )
+
+
 def _trainings(trainings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Return a row for each arm and place of judgement; places of several seeds are equal."""
     groups: dict[tuple[str, int], list[Mapping[str, float]]] = {}
@@ -143,7 +155,8 @@ def _measure(one: Mapping[str, Any]) -> list[str]:
     return [escape(one["arm"]), escape(one["measure"]), f"{found['value']:,.2f}{interval}", str(found["seeds"])]
 
 
-def _row(arm: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
+def _row(arm: Mapping[str, Any], row: Mapping[str, Any], *, first: bool) -> list[str]:
+    """Return the cells of a meeting; the result of the thesis is shown in the first row of an arm."""
     figures = row["figures"]
     net = figures["net"]
     nodes, ms = ([f"{number:,.1f}" for number in row[name]] for name in ("nodes_per_move", "ms_per_move"))
@@ -157,7 +170,7 @@ def _row(arm: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
         f"{net['value']:+.1f} ({net['low']:.1f} to {net['high']:.1f})",
         " : ".join(nodes),
         " : ".join(ms),
-        escape(arm["thesis"]),
+        escape(arm["thesis"]) if first else "",
     ]
 
 

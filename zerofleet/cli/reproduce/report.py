@@ -13,7 +13,7 @@ from zerofleet.presets.tables import deep_merge
 from zerofleet.presets.theses.catalogue import Claim, Experiment, Thesis
 from zerofleet.presets.theses.planning import Planned, profile_of
 from zerofleet.strength.claims.tallies import FIGURES, Estimate, Tally, difference, estimate, measured_estimate
-from zerofleet.strength.claims.verdicts import VERDICTS, verdict
+from zerofleet.strength.claims.verdicts import DIVERGED, VERDICTS, verdict
 
 __all__ = ["build_report", "command_of"]
 
@@ -66,6 +66,7 @@ def _experiment(
         for arm in experiment.arms
     }
     open_arms = {one.arm for one in planned if one not in complete}
+    diverged = {one.arm: f"{one.stage.id}: {why}" for one in complete if (why := results.diverged(one.stage))}
     has_profile = profile in experiment.profiles
     return {
         "name": experiment.name,
@@ -75,9 +76,10 @@ def _experiment(
         "command": command_of(thesis.name, profile, seeds, experiment.name),
         "settings": deep_merge(experiment.stage, profile_of(experiment, profile).stage if has_profile else {}),
         "left_out": profile_of(experiment, profile).left_out if has_profile else f"not part of profile {profile}",
-        "stages": {"complete": len(complete), "planned": len(planned)},
+        "stages": {"complete": len(complete), "planned": len(planned)} | _minutes(complete, results),
         "open_stages": [one.stage.id for one in planned if one not in complete],
-        "claims": [_claim(claim, tallies, measures, open_arms) for claim in experiment.claims],
+        "diverged": list(diverged.values()),
+        "claims": [_claim(claim, tallies, measures, open_arms, diverged) for claim in experiment.claims],
         "arms": [
             {"name": name, "label": arm.label, "thesis": arm.thesis, "rows": _rows(tallies[name])}
             for name, arm in experiment.arms.items()
@@ -101,12 +103,27 @@ def _experiment(
     }
 
 
+def _minutes(complete: Sequence[Planned], results: StageResults) -> dict[str, float]:
+    """Return the minutes of complete stages: expected of one core, of processes in their last start, and of wall-clock time."""
+    found = [results.read(one.stage) or {} for one in complete]
+    return {
+        "expected_core_minutes": round(sum(one.seconds for one in complete) / 60.0, 1),
+        "core_minutes": round(sum(one.get("cpu_seconds", 0.0) for one in found) / 60.0, 1),
+        "wall_minutes": round(sum(one.get("seconds", 0.0) for one in found) / 60.0, 1),
+    }
+
+
 def _measured(results: StageResults, one: Planned) -> dict[str, float]:
     return dict((results.read(one.stage) or {}).get("measures", {}))
 
 
-def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: Measured, open_arms: set[str]) -> dict[str, Any]:
-    """Return a claim with our figure and the verdict; `open_arms` have stages without a result."""
+def _claim(
+    claim: Claim, tallies: dict[str, list[Tally]], measures: Measured, open_arms: set[str], diverged: dict[str, str]
+) -> dict[str, Any]:
+    """Return a claim with our figure and the verdict.
+
+    `open_arms` have stages without a result; `diverged` arms have a stage whose training diverged, with the reason.
+    """
     reason, chosen = "", _chosen(claim, tallies.get(claim.arm, []))
     if claim.measure:
         found = _of_measure(claim, measures)
@@ -117,7 +134,9 @@ def _claim(claim: Claim, tallies: dict[str, list[Tally]], measures: Measured, op
         found = estimate(chosen, claim.figure)
     trained = max((tally.at for tally in chosen or tallies.get(claim.arm, [])), default=0)
     decided = verdict(found, claim)
-    if found is None:
+    if lost := [diverged[arm] for arm in (claim.arm, claim.minus_arm) if arm in diverged]:
+        decided, reason = DIVERGED, lost[0]
+    elif found is None:
         arms = {claim.arm or next(iter(measures)), claim.minus_arm}
         reason = "its stages were not run" if arms & open_arms else "no result in this profile"
     elif claim.arm and found.interval == "count":

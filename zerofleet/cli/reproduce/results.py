@@ -10,6 +10,7 @@ from zerofleet.errors import InvalidRequest
 from zerofleet.presets.theses.stages import Stage, fingerprint
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.claims.tallies import Tally
+from zerofleet.strength.claims.verdicts import DIVERGED
 
 __all__ = ["StageResults"]
 
@@ -44,6 +45,11 @@ class StageResults:
         """Return the tallies of a stage; none if it is not complete."""
         found = self.read(stage)
         return [] if found is None else [Tally.read(fields) for fields in found["tallies"]]
+
+    def diverged(self, stage: Stage) -> str | None:
+        """Return the reason for which a complete stage has no trained network, None if it has one or is not complete."""
+        reason: str | None = (self.read(stage) or {}).get(DIVERGED)
+        return reason
 
     def require_settings(self, stages: list[Stage]) -> None:
         """Raise `InvalidRequest` if a stage has begun with other settings than now; remember those of new stages."""

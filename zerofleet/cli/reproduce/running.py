@@ -14,6 +14,7 @@ from typing import Any
 from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.errors import Unavailable, first_error
 from zerofleet.presets.theses.planning import Planned
+from zerofleet.strength.claims.verdicts import DIVERGED
 
 __all__ = ["Schedule", "run_stages"]
 
@@ -32,6 +33,8 @@ class Schedule:
     complete: set[str] = field(default_factory=set)
     left_out: list[str] = field(default_factory=list)
     """Stages that did not begin for lack of time, or because a stage that they need did not."""
+    diverged: dict[str, str] = field(default_factory=dict)
+    """Complete stages whose training diverged, or that need such a stage, with the reason."""
 
     def next(self) -> Planned | None:
         """Remove and return the first stage whose needs are complete; None if there is none at present."""
@@ -43,13 +46,20 @@ class Schedule:
                 return self.waiting.pop(place)
         return None
 
+    def note(self, stage: str, diverged: str | None) -> None:
+        """Count a complete stage; `diverged`: the reason, if its training diverged."""
+        self.complete.add(stage)
+        if diverged:
+            self.diverged[stage] = diverged
+
 
 async def run_stages(
     schedule: Schedule, results: StageResults, *, jobs: int, on_progress: Callable[[Planned, float, str], None]
 ) -> None:
     """Run stages, at most `jobs` at a time, and keep each result when it is complete.
 
-    `on_progress` is called with a stage, the share of it that is done and a remark. Raises `Unavailable` with the last lines of
+    A stage whose training diverges is complete with that result, and so are the stages that need its network. `on_progress` is
+    called with a stage, the share of it that is done and a remark. Raises `Unavailable` with the last lines of
     a stage that failed. Cancellation: running stages are ended; their training continues in the next call.
     """
 
@@ -60,10 +70,11 @@ async def run_stages(
                 await asyncio.sleep(_POLL_S)  # another worker runs a stage that is needed
                 continue
             began_s = time.monotonic()
-            found = await _run(planned, results.folder, on_progress)
+            lost = [f"it needs {name}: {schedule.diverged[name]}" for name in planned.needs if name in schedule.diverged]
+            found = _without_network(lost[0]) if lost else await _run(planned, results.folder, on_progress)
             results.keep(planned.stage, found, seconds=time.monotonic() - began_s)
-            schedule.complete.add(planned.stage.id)
-            on_progress(planned, 1.0, "complete")
+            schedule.note(planned.stage.id, found.get(DIVERGED))
+            on_progress(planned, 1.0, "diverged" if DIVERGED in found else "complete")
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -71,6 +82,10 @@ async def run_stages(
                 group.create_task(work())
     except ExceptionGroup as failures:
         raise first_error(failures) from None
+
+
+def _without_network(reason: str) -> dict[str, Any]:
+    return {"tallies": [], DIVERGED: reason}
 
 
 async def _run(planned: Planned, folder: Path, on_progress: Callable[[Planned, float, str], None]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ beaten     low > beat    beaten     high < beat   matched   interval within matc
 missed     high < match  missed     low > match   missed    interval outside of it
 matched    low >= match, or the interval holds `match` and is narrow: half its width is at most `tolerance`
 undecided  otherwise: more games or seeds are needed
+diverged   a training that the claim needs ended with weights that are not finite; no figure decides this verdict
 not run    no estimate, or one under other conditions than the claim's
 """
 
@@ -16,10 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zerofleet.strength.claims.tallies import Estimate
 
-__all__ = ["VERDICTS", "Bar", "Verdict", "verdict"]
+__all__ = ["DIVERGED", "VERDICTS", "Bar", "Verdict", "verdict"]
 
-Verdict: TypeAlias = Literal["beaten", "matched", "missed", "undecided", "not run"]
-VERDICTS: tuple[Verdict, ...] = ("beaten", "matched", "missed", "undecided", "not run")
+Verdict: TypeAlias = Literal["beaten", "matched", "missed", "undecided", "diverged", "not run"]
+VERDICTS: tuple[Verdict, ...] = ("beaten", "matched", "missed", "undecided", "diverged", "not run")
+DIVERGED: Verdict = "diverged"
+"""Verdict without a figure; also the name of the reason in the result of a stage whose training diverged."""
 DEFAULT_TOLERANCE = 5.0  # percentage points
 
 
