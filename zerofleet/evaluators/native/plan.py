@@ -136,7 +136,7 @@ def plan_of(
     layout.max_legal = manifest.max_legal
     arrays = [*packer.arrays, tiles]
     for name, items in (
-        ("tile", _tile_array(tiles)),
+        ("tile", library.tile_array(tiles.tiles)),
         ("layer", _array(library.Dense, layers)),
         ("head", _array(library.Head, heads)),
     ):
@@ -292,14 +292,6 @@ def _block(tiles: Tiling, layers: list[library.Dense], cells: int) -> int:
     """Return the number of positions processed together: features twice, and the tiles before and after their products."""
     bytes_each = 4 * layers[0].outputs * 2 * (cells + 1 + tiles.products)
     return next((block for block in _BLOCKS if block * bytes_each <= _CACHE_BYTES), _BLOCKS[-1])
-
-
-def _tile_array(tiles: Tiling) -> ctypes.Array[library.Tile]:
-    made = []
-    for tile in tiles.tiles:
-        made.append(library.Tile(tile.rows, tile.columns))
-        made[-1].inputs[:], made[-1].outputs[:], made[-1].rank[:] = tile.inputs, tile.outputs, tile.rank
-    return _array(library.Tile, made)
 
 
 def _array(kind: type[_Item], items: Iterable[_Item]) -> ctypes.Array[_Item]:
