@@ -105,6 +105,7 @@ class Board(ctypes.Structure):
         ("count", ctypes.c_int * POINTS),
         ("first", ctypes.c_int * POINTS),
         ("tile", ctypes.POINTER(Tile)),
+        ("slots", ctypes.POINTER(ctypes.c_int)),
     )
 
 

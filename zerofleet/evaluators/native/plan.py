@@ -269,7 +269,7 @@ def _layout(tiles: Tiling, layers: list[library.Dense], heads: list[library.Head
     """Return the description with its scratch memory laid out; see `zf_block` in tower.c for what shares a buffer."""
     layout = library.Layout(cells=cells, tiles=len(tiles.tiles), layers=len(layers), heads=len(heads), block=block)
     layout.count[:] = tiles.count
-    layout.first[:] = np.concatenate([[0], np.cumsum(tiles.count)[:-1]]).tolist()
+    layout.first[:] = tiles.first
     stored = (cells + 1) * block
     channels = layers[0].outputs
     widest = max(channels, layers[0].inputs)

@@ -169,62 +169,66 @@ INLINE void tile_collect(int ny, int nx, int channels, float *const *from, const
     }
 }
 
-/* Addresses of the points of one tile of one position in a buffer of [points][positions * tiles][channels]. */
-static void places(const struct zf_board *board, const struct zf_tile *t, int positions, int position, int channels,
-                   float *buffer, float **to) {
-    for (int j = 0; j < t->rows; j++)
-        for (int i = 0; i < t->columns; i++) {
-            const int point = POINTS[t->rows][j] * 6 + POINTS[t->columns][i];
-            const long row = (long)positions * board->first[point] + (long)position * board->count[point] + t->rank[point];
-            to[j * t->columns + i] = buffer + row * channels;
-        }
+/* Addresses of the points of a tile of a position in a buffer of [slots][positions][channels]; those of a point follow one
+ * another, so that they form one matrix. */
+INLINE void places(const int *slots, int number, int positions, int position, int channels, float *buffer, float **to) {
+    for (int i = 0; i < number; i++) to[i] = buffer + ((long)slots[i] * positions + position) * channels;
 }
 
-/* Points of all tiles of x, [points][positions * tiles][channels]. */
+/* Fetch the features of a position; the next one, while this one is processed. */
+INLINE void fetch(const float *x, long numbers, int written) {
+    for (long i = 0; i < numbers; i += 16) {
+        if (written) __builtin_prefetch(x + i, 1);
+        else __builtin_prefetch(x + i, 0);
+    }
+}
+
+/* Run `body` for each tile `t` of each of the positions of `x`, [positions][cells][channels]. */
+#define TILES_OF(x, written, body) \
+    float *place[36]; \
+    const long stride = (long)board->cells * channels; \
+    for (int n = 0; n < positions; n++, x += stride) { \
+        if (n + 1 < positions) fetch(x + stride, stride, written); \
+        for (int i = 0; i < board->tiles; i++) { \
+            const struct zf_tile *t = board->tile + i; \
+            places(board->slots + 36 * i, t->rows * t->columns, positions, n, channels, points, place); \
+            body \
+        } \
+    }
+
+/* Points of all tiles of x. */
 static void enter_tiles(const struct zf_board *board, int positions, int channels, const float *x, const float *zeros,
                         float *points) {
     const float *from[36];
-    float *to[36];
-    for (int n = 0; n < positions; n++, x += (long)board->cells * channels)
-        for (const struct zf_tile *t = board->tile; t < board->tile + board->tiles; t++) {
-            for (int i = 0; i < 36; i++) from[i] = t->inputs[i] == board->cells ? zeros : x + (long)t->inputs[i] * channels;
-            places(board, t, positions, n, channels, points, to);
-#define IN(ny, nx) tile_in(ny, nx, channels, from, to)
-            SIZES(IN)
-        }
+    TILES_OF(x, 0, {
+        for (int k = 0; k < 36; k++) from[k] = t->inputs[k] == board->cells ? zeros : x + (long)t->inputs[k] * channels;
+#define IN(ny, nx) tile_in(ny, nx, channels, from, place)
+        SIZES(IN)
+    })
 }
 
 static void leave_tiles(const struct zf_board *board, int positions, int channels, float *points, float *y) {
-    float *from[36];
-    for (int n = 0; n < positions; n++, y += (long)board->cells * channels)
-        for (const struct zf_tile *t = board->tile; t < board->tile + board->tiles; t++) {
-            places(board, t, positions, n, channels, points, from);
-#define OUT(ny, nx) tile_out(ny, nx, channels, from, t->outputs, y)
-            SIZES(OUT)
-        }
+    TILES_OF(y, 1, {
+#define OUT(ny, nx) tile_out(ny, nx, channels, place, t->outputs, y)
+        SIZES(OUT)
+    })
 }
 
 static void spread_tiles(const struct zf_board *board, int positions, int channels, const float *of_y, const float *zeros,
                          float *points) {
     const float *from[16];
-    float *to[36];
-    for (int n = 0; n < positions; n++, of_y += (long)board->cells * channels)
-        for (const struct zf_tile *t = board->tile; t < board->tile + board->tiles; t++) {
-            for (int i = 0; i < 16; i++) from[i] = t->outputs[i] < 0 ? zeros : of_y + (long)t->outputs[i] * channels;
-            places(board, t, positions, n, channels, points, to);
-#define SPREAD(ny, nx) tile_spread(ny, nx, channels, from, to)
-            SIZES(SPREAD)
-        }
+    TILES_OF(of_y, 0, {
+        for (int k = 0; k < 16; k++) from[k] = t->outputs[k] < 0 ? zeros : of_y + (long)t->outputs[k] * channels;
+#define SPREAD(ny, nx) tile_spread(ny, nx, channels, from, place)
+        SIZES(SPREAD)
+    })
 }
 
 static void collect_tiles(const struct zf_board *board, int positions, int channels, float *points, float *of_x) {
-    float *from[36];
-    for (int n = 0; n < positions; n++, of_x += (long)board->cells * channels)
-        for (const struct zf_tile *t = board->tile; t < board->tile + board->tiles; t++) {
-            places(board, t, positions, n, channels, points, from);
-#define COLLECT(ny, nx) tile_collect(ny, nx, channels, from, t->inputs, board->cells, of_x)
-            SIZES(COLLECT)
-        }
+    TILES_OF(of_x, 1, {
+#define COLLECT(ny, nx) tile_collect(ny, nx, channels, place, t->inputs, board->cells, of_x)
+        SIZES(COLLECT)
+    })
 }
 
 /* ---- products --------------------------------------------------------------------------------------------------- */

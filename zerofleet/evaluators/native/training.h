@@ -9,6 +9,7 @@ struct zf_board {
     int cells, tiles;
     int count[36], first[36];
     const struct zf_tile *tile;
+    const int *slots; /* [tiles][36]: of the points of a tile, by row and column, counted over all tiles point by point */
 };
 
 /* One unit: y = 3x3 convolution of x, and out = relu(norm of y + residual), where the norm is over the batch.

@@ -11,8 +11,6 @@ import ctypes
 from dataclasses import dataclass, field
 from typing import Self
 
-import numpy as np
-
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.native import library
 from zerofleet.evaluators.native.library import Board, Instructions, Unit
@@ -22,7 +20,8 @@ __all__ = ["Kernel", "Unit", "unsupported"]
 
 _CACHE_BYTES = 1 << 20  # of a block's points: larger blocks use more of each weight matrix, smaller ones stay in the cache
 _MOST_CELLS = 1024
-_LEAST_BLOCK, _MOST_BLOCK = 4, 64
+_BLOCK = 12  # positions: whole register tiles of every instruction set but the portable one
+_MOST_BLOCKS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,10 @@ class Kernel:
         tiles = tiling(height, width)
         board = Board(cells=height * width, tiles=len(tiles.tiles))
         board.count[:] = tiles.count
-        board.first[:] = np.concatenate([[0], np.cumsum(tiles.count)[:-1]]).tolist()
+        board.first[:] = tiles.first
         board.tile = library.tile_array(tiles.tiles)
+        slots = [slot for tile in tiles.tiles for slot in tiles.slots(tile)]
+        board.slots = (ctypes.c_int * len(slots))(*slots)
         return cls(height, width, chosen, board, tiles.products, found.library)
 
     @property
@@ -68,7 +69,7 @@ class Kernel:
         if batch < 1 or inputs < 1 or outputs < 1 or inputs % lanes or outputs % lanes:
             raise ValueError(f"got batch {batch}, {inputs} and {outputs} channels, want positive multiples of {lanes} channels")
         fitting = _CACHE_BYTES // (4 * self._points * (inputs + outputs))
-        unit = Unit(batch=batch, inputs=inputs, outputs=outputs, block=max(_LEAST_BLOCK, min(_MOST_BLOCK, fitting)))
+        unit = Unit(batch=batch, inputs=inputs, outputs=outputs, block=max(1, min(_MOST_BLOCKS, fitting // _BLOCK)) * _BLOCK)
         unit.board = ctypes.pointer(self._board)
         return unit
 
