@@ -115,12 +115,11 @@ class _Chain(torch.autograd.Function):
             y, out = _like(x, weight.shape[0]), _like(x, weight.shape[0])
             moments = gain.new_empty(2, len(gain))
             unit.weights, unit.y, unit.out = by_kernel.data_ptr(), y.data_ptr(), out.data_ptr()
-            _set_norm(unit, norm, gain, moments)
-            unit.shift = shift.data_ptr()
+            _set_norm(unit, norm, gain, shift, moments)
             unit.residual = x.data_ptr() if residual and i == len(norms) - 1 else None
             kernel.forward(unit, torch.get_num_threads())
             _follow(norm, moments, y.numel() // y.shape[1])
-            saved += [weight, gain, moments, y, out]
+            saved += [weight, gain, shift, moments, y, out]
             read = out
         ctx.save_for_backward(*saved)
         ctx.kernel, ctx.norms, ctx.residual = kernel, norms, residual
@@ -135,15 +134,15 @@ class _Chain(torch.autograd.Function):
         of_residual = _like(x, x.shape[1]) if ctx.residual else None
         of_parameters: list[Tensor] = []
         for i in range(last, -1, -1):
-            weight, gain, moments, y, out = saved[5 * i : 5 * i + 5]
-            read = x if i == 0 else saved[5 * i - 1]
+            weight, gain, shift, moments, y, out = saved[6 * i : 6 * i + 6]
+            read = x if i == 0 else saved[6 * i - 1]
             unit, turned = _unit(ctx.kernel, read, weight), _backward_weights(weight)
-            unit.turned, unit.y, unit.out, unit.gradient = turned.data_ptr(), y.data_ptr(), out.data_ptr(), gradient.data_ptr()
-            _set_norm(unit, ctx.norms[i], gain, moments)
+            unit.turned, unit.y, unit.gradient = turned.data_ptr(), y.data_ptr(), gradient.data_ptr()
+            _set_norm(unit, ctx.norms[i], gain, shift, moments)
             of_weight, of_gain, of_shift = _of_weights(weight), torch.empty_like(gain), torch.empty_like(gain)
             unit.of_weights, unit.of_gain, unit.of_shift = of_weight.data_ptr(), of_gain.data_ptr(), of_shift.data_ptr()
-            if i == last:
-                unit.of_residual = _address(of_residual)
+            if i == last and of_residual is not None:
+                unit.out, unit.of_residual = out.data_ptr(), of_residual.data_ptr()
             of_read = None
             if i > 0 or ctx.needs_input_grad[3]:
                 of_read = of_residual if i == 0 and of_residual is not None else _like(read, read.shape[1])
@@ -162,9 +161,9 @@ def _unit(kernel: Kernel, x: Tensor, weight: Tensor) -> Unit:
     return unit
 
 
-def _set_norm(unit: Unit, norm: nn.BatchNorm2d, gain: Tensor, moments: Tensor) -> None:
-    """Set gain and moments, float32 [2, F]."""
-    unit.eps, unit.gain = norm.eps, gain.data_ptr()
+def _set_norm(unit: Unit, norm: nn.BatchNorm2d, gain: Tensor, shift: Tensor, moments: Tensor) -> None:
+    """Set what a norm consists of; `moments`: float32 [2, F]."""
+    unit.eps, unit.gain, unit.shift = norm.eps, gain.data_ptr(), shift.data_ptr()
     unit.mean, unit.variance = moments[0].data_ptr(), moments[1].data_ptr()
 
 

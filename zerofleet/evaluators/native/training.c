@@ -13,6 +13,7 @@
 #include "training.h"
 #include "winograd.h"
 
+#include <stdint.h>
 #include <string.h>
 
 enum { WIDE = 4 }; /* vectors of channels whose sums are held in registers */
@@ -92,31 +93,40 @@ INLINE void leave_kernel(const vec *u, vec *g) {
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------ */
 
+/* Addresses of the cells or points of a tile, by row and column, for one position; 0: a cell outside the board that is not
+ * written. */
+struct cursor {
+    uintptr_t at[36], step[36]; /* bytes to the next position */
+};
+
+#define FROM(place, c) LOAD((const float *)(place) + (c))
+#define TO(place, c) ((float *)(place) + (c))
+
 /* Tile of x into its points; `from`: the cells around it. */
-INLINE void tile_in(int ny, int nx, int channels, const float *const *from, float *const *to) {
+INLINE void tile_in(int ny, int nx, int channels, const uintptr_t *from, const uintptr_t *to) {
     for (int c = 0; c < channels; c += LANES) {
         vec half[6][6];
         UNROLL for (int i = 0; i < nx; i++) {
             vec column[6], turned[6];
-            UNROLL for (int j = 0; j < ny; j++) column[j] = LOAD(from[j * 6 + i] + c);
+            UNROLL for (int j = 0; j < ny; j++) column[j] = FROM(from[j * 6 + i], c);
             enter(ny, column, turned);
             UNROLL for (int j = 0; j < ny; j++) half[j][i] = turned[j];
         }
         UNROLL for (int j = 0; j < ny; j++) {
             vec whole[6];
             enter(nx, half[j], whole);
-            UNROLL for (int i = 0; i < nx; i++) STORE(to[j * nx + i] + c, whole[i]);
+            UNROLL for (int i = 0; i < nx; i++) STORE(TO(to[j * nx + i], c), whole[i]);
         }
     }
 }
 
 /* Points of a tile into its cells of y. */
-INLINE void tile_out(int ny, int nx, int channels, float *const *from, const int *cells, float *y) {
+INLINE void tile_out(int ny, int nx, int channels, const uintptr_t *to, const uintptr_t *from) {
     for (int c = 0; c < channels; c += LANES) {
         vec half[4][6];
         UNROLL for (int j = 0; j < ny; j++) {
             vec row[6], turned[4];
-            UNROLL for (int i = 0; i < nx; i++) row[i] = LOAD(from[j * nx + i] + c);
+            UNROLL for (int i = 0; i < nx; i++) row[i] = FROM(from[j * nx + i], c);
             leave(nx, row, turned);
             UNROLL for (int i = 0; i < nx - 2; i++) half[i][j] = turned[i];
         }
@@ -124,36 +134,36 @@ INLINE void tile_out(int ny, int nx, int channels, float *const *from, const int
             vec column[4];
             leave(ny, half[i], column);
             UNROLL for (int j = 0; j < ny - 2; j++)
-                if (cells[j * 4 + i] >= 0) STORE(y + (long)cells[j * 4 + i] * channels + c, column[j]);
+                if (to[j * 4 + i]) STORE(TO(to[j * 4 + i], c), column[j]);
         }
     }
 }
 
 /* Transpose of `tile_out`; `from`: the cells of the gradient of y. */
-INLINE void tile_spread(int ny, int nx, int channels, const float *const *from, float *const *to) {
+INLINE void tile_spread(int ny, int nx, int channels, const uintptr_t *from, const uintptr_t *to) {
     for (int c = 0; c < channels; c += LANES) {
         vec half[6][4];
         UNROLL for (int i = 0; i < nx - 2; i++) {
             vec column[4], turned[6];
-            UNROLL for (int j = 0; j < ny - 2; j++) column[j] = LOAD(from[j * 4 + i] + c);
+            UNROLL for (int j = 0; j < ny - 2; j++) column[j] = FROM(from[j * 4 + i], c);
             spread(ny, column, turned);
             UNROLL for (int j = 0; j < ny; j++) half[j][i] = turned[j];
         }
         UNROLL for (int j = 0; j < ny; j++) {
             vec whole[6];
             spread(nx, half[j], whole);
-            UNROLL for (int i = 0; i < nx; i++) STORE(to[j * nx + i] + c, whole[i]);
+            UNROLL for (int i = 0; i < nx; i++) STORE(TO(to[j * nx + i], c), whole[i]);
         }
     }
 }
 
 /* Transpose of `tile_in`, added to the gradient of x. */
-INLINE void tile_collect(int ny, int nx, int channels, float *const *from, const int *cells, int outside, float *of_x) {
+INLINE void tile_collect(int ny, int nx, int channels, const uintptr_t *to, const uintptr_t *from) {
     for (int c = 0; c < channels; c += LANES) {
         vec half[6][6];
         UNROLL for (int j = 0; j < ny; j++) {
             vec row[6], turned[6];
-            UNROLL for (int i = 0; i < nx; i++) row[i] = LOAD(from[j * nx + i] + c);
+            UNROLL for (int i = 0; i < nx; i++) row[i] = FROM(from[j * nx + i], c);
             collect(nx, row, turned);
             UNROLL for (int i = 0; i < nx; i++) half[i][j] = turned[i];
         }
@@ -161,21 +171,35 @@ INLINE void tile_collect(int ny, int nx, int channels, float *const *from, const
             vec column[6];
             collect(ny, half[i], column);
             UNROLL for (int j = 0; j < ny; j++)
-                if (cells[j * 6 + i] != outside) {
-                    float *at = of_x + (long)cells[j * 6 + i] * channels + c;
-                    STORE(at, LOAD(at) + column[j]);
-                }
+                if (to[j * 6 + i]) STORE(TO(to[j * 6 + i], c), FROM(to[j * 6 + i], c) + column[j]);
         }
     }
 }
 
-/* Addresses of the points of a tile of a position in a buffer of [slots][positions][channels]; those of a point follow one
- * another, so that they form one matrix. */
-INLINE void places(const int *slots, int number, int positions, int position, int channels, float *buffer, float **to) {
-    for (int i = 0; i < number; i++) to[i] = buffer + ((long)slots[i] * positions + position) * channels;
+/* Cursor over cells of features [positions][cells][channels]; `outside`: address for what is no cell of the board. */
+INLINE void over_cells(struct cursor *cursor, const int *cells, int number, int last, int channels, const float *features,
+                       const float *outside) {
+    for (int i = 0; i < number; i++) {
+        const int beyond = cells[i] < 0 || cells[i] == last;
+        cursor->at[i] = (uintptr_t)(beyond ? outside : features + (long)cells[i] * channels);
+        cursor->step[i] = beyond ? 0 : sizeof(float) * last * channels;
+    }
 }
 
-/* Fetch the features of a position; the next one, while this one is processed. */
+/* Cursor over points in a buffer of [slots][positions][channels]; the slots of a point follow one another, so that they form
+ * one matrix. */
+INLINE void over_points(struct cursor *cursor, const int *slots, int positions, int channels, const float *buffer) {
+    for (int i = 0; i < 36; i++) {
+        cursor->at[i] = (uintptr_t)(buffer + (long)slots[i] * positions * channels);
+        cursor->step[i] = sizeof(float) * channels;
+    }
+}
+
+INLINE void advance(struct cursor *cursor) {
+    for (int i = 0; i < 36; i++) cursor->at[i] += cursor->step[i];
+}
+
+/* Fetch the features of a position into the cache: the next one, while this one is processed. */
 INLINE void fetch(const float *x, long numbers, int written) {
     for (long i = 0; i < numbers; i += 16) {
         if (written) __builtin_prefetch(x + i, 1);
@@ -183,52 +207,55 @@ INLINE void fetch(const float *x, long numbers, int written) {
     }
 }
 
-/* Run `body` for each tile `t` of each of the positions of `x`, [positions][cells][channels]. */
-#define TILES_OF(x, written, body) \
-    float *place[36]; \
-    const long stride = (long)board->cells * channels; \
-    for (int n = 0; n < positions; n++, x += stride) { \
-        if (n + 1 < positions) fetch(x + stride, stride, written); \
-        for (int i = 0; i < board->tiles; i++) { \
-            const struct zf_tile *t = board->tile + i; \
-            places(board->slots + 36 * i, t->rows * t->columns, positions, n, channels, points, place); \
-            body \
-        } \
+/* Run `body` for each tile `t` of each position, with the addresses of its cells and points. */
+INLINE void all_tiles(const struct zf_board *board, int positions, int channels, const float *x, int writes, int outputs,
+                      const float *outside, const float *points,
+                      void (*body)(const struct zf_tile *, int, const uintptr_t *, const uintptr_t *)) {
+    struct cursor cells[ZF_MOST_TILES], places[ZF_MOST_TILES];
+    const long stride = (long)board->cells * channels;
+    for (int i = 0; i < board->tiles; i++) {
+        const struct zf_tile *t = board->tile + i;
+        over_cells(cells + i, outputs ? t->outputs : t->inputs, outputs ? 16 : 36, board->cells, channels, x, outside);
+        over_points(places + i, board->slots + 36 * i, positions, channels, points);
     }
-
-/* Points of all tiles of x. */
-static void enter_tiles(const struct zf_board *board, int positions, int channels, const float *x, const float *zeros,
-                        float *points) {
-    const float *from[36];
-    TILES_OF(x, 0, {
-        for (int k = 0; k < 36; k++) from[k] = t->inputs[k] == board->cells ? zeros : x + (long)t->inputs[k] * channels;
-#define IN(ny, nx) tile_in(ny, nx, channels, from, place)
-        SIZES(IN)
-    })
+    for (int n = 0; n < positions; n++) {
+        if (n + 1 < positions) fetch(x + (n + 1) * stride, stride, writes);
+        for (int i = 0; i < board->tiles; i++) {
+            body(board->tile + i, channels, cells[i].at, places[i].at);
+            advance(cells + i);
+            advance(places + i);
+        }
+    }
 }
 
-static void leave_tiles(const struct zf_board *board, int positions, int channels, float *points, float *y) {
-    TILES_OF(y, 1, {
-#define OUT(ny, nx) tile_out(ny, nx, channels, place, t->outputs, y)
-        SIZES(OUT)
-    })
+#define TILE_BODY(name, of_size) \
+    INLINE void name(const struct zf_tile *t, int channels, const uintptr_t *cells, const uintptr_t *points) { SIZES(of_size) }
+
+#define IN(ny, nx) tile_in(ny, nx, channels, cells, points)
+#define OUT(ny, nx) tile_out(ny, nx, channels, cells, points)
+#define SPREAD(ny, nx) tile_spread(ny, nx, channels, cells, points)
+#define COLLECT(ny, nx) tile_collect(ny, nx, channels, cells, points)
+TILE_BODY(any_in, IN)
+TILE_BODY(any_out, OUT)
+TILE_BODY(any_spread, SPREAD)
+TILE_BODY(any_collect, COLLECT)
+
+static void enter_tiles(const struct zf_board *board, int positions, int channels, const float *x, const float *zeros,
+                        float *points) {
+    all_tiles(board, positions, channels, x, 0, 0, zeros, points, any_in);
+}
+
+static void leave_tiles(const struct zf_board *board, int positions, int channels, const float *points, float *y) {
+    all_tiles(board, positions, channels, y, 1, 1, 0, points, any_out);
 }
 
 static void spread_tiles(const struct zf_board *board, int positions, int channels, const float *of_y, const float *zeros,
                          float *points) {
-    const float *from[16];
-    TILES_OF(of_y, 0, {
-        for (int k = 0; k < 16; k++) from[k] = t->outputs[k] < 0 ? zeros : of_y + (long)t->outputs[k] * channels;
-#define SPREAD(ny, nx) tile_spread(ny, nx, channels, from, place)
-        SIZES(SPREAD)
-    })
+    all_tiles(board, positions, channels, of_y, 0, 1, zeros, points, any_spread);
 }
 
-static void collect_tiles(const struct zf_board *board, int positions, int channels, float *points, float *of_x) {
-    TILES_OF(of_x, 1, {
-#define COLLECT(ny, nx) tile_collect(ny, nx, channels, place, t->inputs, board->cells, of_x)
-        SIZES(COLLECT)
-    })
+static void collect_tiles(const struct zf_board *board, int positions, int channels, const float *points, float *of_x) {
+    all_tiles(board, positions, channels, of_x, 1, 0, 0, points, any_collect);
 }
 
 /* ---- products --------------------------------------------------------------------------------------------------- */
@@ -294,26 +321,31 @@ INLINE void moments_of(int vectors, long rows, int channels, const float *y, flo
     }
 }
 
-/* Gradient of the norm's output: the gradient where the unit's output is positive. */
-INLINE vec passed(const float *gradient, const float *out) {
-    const vec zero = {0};
-    return (vec)((mask)LOAD(gradient) & (mask)(LOAD(out) > zero));
+/* Output of the norm at one vector of y. */
+INLINE vec normal(vec y, const struct zf_norm *norm, const float *shift, int c) {
+    return (y - LOAD(norm->mean + c)) * LOAD(norm->scale + c) + LOAD(shift + c);
 }
 
-/* Sums over the rows of this gradient and of its products with y - mean: [2][channels]. */
-INLINE void sums_of(int vectors, long rows, int channels, const float *gradient, const float *out, const float *y,
-                    const float *mean, float *sums) {
-    vec sum[WIDE] = {0}, product[WIDE] = {0}, middle[WIDE];
-    UNROLL for (int v = 0; v < vectors; v++) middle[v] = LOAD(mean + v * LANES);
-    for (long n = 0, at = 0; n < rows; n++, at += channels)
+/* Gradient of the norm's output at one vector: that of the unit where the unit's output is positive. */
+INLINE vec passed(const struct zf_unit *unit, const struct zf_norm *norm, long at, int c, vec y) {
+    const vec zero = {0}, out = unit->out ? LOAD(unit->out + at + c) : normal(y, norm, unit->shift, c);
+    return (vec)((mask)LOAD(unit->gradient + at + c) & (mask)(out > zero));
+}
+
+/* Sums of this gradient over the rows from `first`, and of its products with y - mean: [2][channels]. */
+INLINE void sums_of(int vectors, const struct zf_unit *unit, const struct zf_norm *norm, long first, long rows, int c,
+                    float *sums) {
+    const int channels = unit->outputs;
+    vec sum[WIDE] = {0}, product[WIDE] = {0};
+    for (long n = 0, at = first; n < rows; n++, at += channels)
         UNROLL for (int v = 0; v < vectors; v++) {
-            const vec g = passed(gradient + at + v * LANES, out + at + v * LANES);
+            const vec y = LOAD(unit->y + at + c + v * LANES), g = passed(unit, norm, at, c + v * LANES, y);
             sum[v] += g;
-            product[v] += g * (LOAD(y + at + v * LANES) - middle[v]);
+            product[v] += g * (y - LOAD(norm->mean + c + v * LANES));
         }
     UNROLL for (int v = 0; v < vectors; v++) {
-        STORE(sums + v * LANES, sum[v]);
-        STORE(sums + channels + v * LANES, product[v]);
+        STORE(sums + c + v * LANES, sum[v]);
+        STORE(sums + channels + c + v * LANES, product[v]);
     }
 }
 
@@ -332,10 +364,10 @@ static void gradient_of_y(const struct zf_unit *unit, long from, long rows, cons
     const long first = from * unit->board->cells * channels, end = first + rows * unit->board->cells * channels;
     for (long at = first; at < end; at += channels, of_y += channels)
         for (int c = 0; c < channels; c += LANES) {
-            const vec g = passed(unit->gradient + at + c, unit->out + at + c);
+            const vec y = LOAD(unit->y + at + c), g = passed(unit, norm, at, c, y);
             if (unit->of_residual) STORE(unit->of_residual + at + c, g);
             STORE(of_y + c, LOAD(norm->scale + c) * (g - LOAD(norm->level + c)) -
-                                LOAD(norm->slope + c) * (LOAD(unit->y + at + c) - LOAD(norm->mean + c)));
+                                LOAD(norm->slope + c) * (y - LOAD(norm->mean + c)));
         }
 }
 
@@ -413,17 +445,16 @@ static void normalise(const struct zf_unit *unit, long from, long rows, const st
     const long first = from * unit->board->cells * channels, end = first + rows * unit->board->cells * channels;
     for (long at = first; at < end; at += channels)
         for (int c = 0; c < channels; c += LANES) {
-            vec sum = (LOAD(unit->y + at + c) - LOAD(norm->mean + c)) * LOAD(norm->scale + c) + LOAD(unit->shift + c);
+            vec sum = normal(LOAD(unit->y + at + c), norm, unit->shift, c);
             if (unit->residual) sum += LOAD(unit->residual + at + c);
             STORE(unit->out + at + c, relu(sum));
         }
 }
 
-static void sum_up(const struct zf_unit *unit, long from, int rows, float *sums) {
+static void sum_up(const struct zf_unit *unit, long from, int rows, const struct zf_norm *norm, float *sums) {
     const int channels = unit->outputs;
     const long at = from * unit->board->cells * channels, all = (long)rows * unit->board->cells;
-#define SUMS(n) \
-    sums_of(n, all, channels, unit->gradient + at + c, unit->out + at + c, unit->y + at + c, unit->mean + c, sums + c)
+#define SUMS(n) sums_of(n, unit, norm, at, all, c, sums)
     BY_VECTORS(SUMS)
 }
 

@@ -4,7 +4,9 @@
 
 #include "tower.h"
 
-/* Tiles of a board, as in `struct zf_network`. */
+enum { ZF_MOST_TILES = 64 };
+
+/* At most ZF_MOST_TILES tiles of a board, described as in `struct zf_network`. */
 struct zf_board {
     int cells, tiles;
     int count[36], first[36];
@@ -30,7 +32,7 @@ struct zf_unit {
     const float *gain, *shift; /* [outputs]; null: convolution alone, without all that follows y */
     float *mean, *variance;    /* [outputs], biased: written forward, read backward */
     const float *residual;     /* like y */
-    float *out;                /* like y */
+    float *out;                /* like y; backward null without a residual, as y then tells its sign */
     const float *gradient;     /* of out; of y for a convolution alone */
     float *of_x, *of_weights;  /* gradients, in the order of x and `weights` */
     float *of_gain, *of_shift, *of_residual;
@@ -51,7 +53,7 @@ struct zf_training {
     void (*leave_weights)(int inputs, int outputs, const float *of_points, float *of_weights);
     void (*convolve)(const struct zf_unit *, long from, int rows, const float *panels, float *scratch, float *moments);
     void (*normalise)(const struct zf_unit *, long from, long rows, const struct zf_norm *);
-    void (*sum_up)(const struct zf_unit *, long from, int rows, float *sums);
+    void (*sum_up)(const struct zf_unit *, long from, int rows, const struct zf_norm *, float *sums);
     void (*differentiate)(const struct zf_unit *, long from, int rows, const float *panels, const struct zf_norm *,
                           float *scratch, float *of_points);
 };

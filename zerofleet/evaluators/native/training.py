@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Self
 
 from zerofleet.errors import Unavailable
@@ -19,7 +20,7 @@ from zerofleet.evaluators.native.tiles import tiling
 __all__ = ["Kernel", "Unit", "unsupported"]
 
 _CACHE_BYTES = 1 << 20  # of a block's points: larger blocks use more of each weight matrix, smaller ones stay in the cache
-_MOST_CELLS = 1024
+_MOST_TILES = 64  # ZF_MOST_TILES in training.h
 _BLOCK = 12  # positions: whole register tiles of every instruction set but the portable one
 _MOST_BLOCKS = 4
 
@@ -87,6 +88,7 @@ class Kernel:
             raise Unavailable("memory for a convolution of a training step is exhausted; free memory or lower train.batch_size")
 
 
+@cache
 def unsupported(height: int, width: int, instructions: str = "") -> str:
     """Return the reason why the kernel cannot train on such boards here; empty if it can."""
     found = library.find()
@@ -94,6 +96,6 @@ def unsupported(height: int, width: int, instructions: str = "") -> str:
         return found.reason
     if not any(instructions in ("", known.name) for known in found.instructions):
         return f"instruction set {instructions or 'of this processor'} is not in the kernel"
-    if height * width > _MOST_CELLS:
+    if len(tiling(height, width).tiles) > _MOST_TILES:
         return f"a board of {height * width} cells is too large for the kernel"
     return ""

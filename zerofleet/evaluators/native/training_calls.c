@@ -84,7 +84,8 @@ static void sum_up(const struct pass *pass, int thread, long from, long blocks) 
     (void)thread;
     const struct zf_unit *unit = pass->unit;
     for (long i = from; i < from + blocks; i++)
-        pass->code->sum_up(unit, i * unit->block, rows_of(unit, i), pass->memory->by_block + i * 2 * unit->outputs);
+        pass->code->sum_up(unit, i * unit->block, rows_of(unit, i), &pass->memory->norm,
+                           pass->memory->by_block + i * 2 * unit->outputs);
 }
 
 static void differentiate(const struct pass *pass, int thread, long from, long blocks) {
@@ -97,10 +98,17 @@ static void differentiate(const struct pass *pass, int thread, long from, long b
                                   memory->scratch + thread * memory->scratch_floats, of_points);
 }
 
-/* Mean and biased variance of each channel from those of the blocks (Chan et al. 1983), and the scale of the norm. */
+/* Scale of the norm, by the moments of the unit: the same bits in both passes. */
+static void set_norm(const struct zf_unit *unit, const struct zf_norm *norm) {
+    for (int c = 0; c < unit->outputs; c++) {
+        norm->mean[c] = unit->mean[c];
+        norm->scale[c] = (float)(unit->gain[c] / sqrt(unit->variance[c] + unit->eps));
+    }
+}
+
+/* Mean and biased variance of each channel from those of the blocks (Chan et al. 1983). */
 static void merge_moments(const struct pass *pass) {
     const struct zf_unit *unit = pass->unit;
-    const struct zf_norm *norm = &pass->memory->norm;
     const int channels = unit->outputs;
     for (int c = 0; c < channels; c++) {
         double count = 0, mean = 0, spread = 0;
@@ -111,9 +119,8 @@ static void merge_moments(const struct pass *pass) {
             count += more;
             mean += difference * more / count;
         }
-        unit->mean[c] = norm->mean[c] = (float)mean;
+        unit->mean[c] = (float)mean;
         unit->variance[c] = (float)(spread / count);
-        norm->scale[c] = (float)(unit->gain[c] / sqrt(spread / count + unit->eps));
     }
 }
 
@@ -132,8 +139,6 @@ static void merge_sums(const struct pass *pass) {
         const double inverse = 1.0 / sqrt(unit->variance[c] + unit->eps), scale = unit->gain[c] * inverse;
         unit->of_shift[c] = (float)sum;
         unit->of_gain[c] = (float)(product * inverse);
-        norm->mean[c] = unit->mean[c];
-        norm->scale[c] = (float)scale;
         norm->level[c] = (float)(sum / count);
         norm->slope[c] = (float)(scale * inverse * inverse * product / count);
     }
@@ -180,6 +185,7 @@ int zf_forward(const struct zf_unit *unit, int instructions, int threads) {
     run(&pass, convolve);
     if (unit->gain) {
         merge_moments(&pass);
+        set_norm(unit, &memory.norm);
         run(&pass, normalise);
     }
     free(whole);
@@ -195,6 +201,7 @@ int zf_backward(const struct zf_unit *unit, int instructions, int threads) {
     pass.memory = &memory;
     if (unit->of_x) pass.code->enter_weights(unit->outputs, unit->inputs, unit->turned, memory.panels);
     if (unit->gain) {
+        set_norm(unit, &memory.norm);
         run(&pass, sum_up);
         merge_sums(&pass);
     }
