@@ -24,7 +24,14 @@ from trainer.network import Network
 from trainer.tower import HexConv2d, ResidualBlock, Tower
 from zerofleet.evaluators.native.training import Kernel, unsupported
 
-__all__ = ["obstacle", "with_compiled_units"]
+__all__ = ["backend_name", "obstacle", "with_compiled_units"]
+
+_LEAST_LANES = 8  # narrower vectors are slower than torch
+
+
+def backend_name() -> str:
+    """Return the kernel's name with the instruction set of this processor, such as `native_avx2`. Needs the kernel."""
+    return Kernel.of(1, 1).name
 
 
 def obstacle(network: nn.Module, device: torch.device) -> str:
@@ -36,7 +43,9 @@ def obstacle(network: nn.Module, device: torch.device) -> str:
         return "the network has no residual tower"
     if trunk.stem.weight.dtype != torch.float32:
         return f"its weights are {trunk.stem.weight.dtype}"
-    return unsupported(1, 1)
+    if reason := unsupported(1, 1):
+        return reason
+    return "" if Kernel.of(1, 1).instructions.lanes >= _LEAST_LANES else "the processor has no AVX2"
 
 
 def with_compiled_units(network: Network, *, kernel: Kernel | None = None) -> Network:
@@ -47,7 +56,7 @@ def with_compiled_units(network: Network, *, kernel: Kernel | None = None) -> Ne
     shared = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
     view = copy.deepcopy(network, shared)
     if isinstance(view.trunk, Tower):
-        view.trunk = _CompiledTower(view.trunk, kernel)
+        view.trunk = _CompiledTower(view.trunk, kernel)  # type: ignore[assignment]
     return view
 
 
@@ -107,11 +116,13 @@ class _CompiledConvolution(nn.Module):
         return convolution(x, _weight(self.plain), self._kernel)
 
 
-def _compiled(block: ResidualBlock, kernel: Kernel | None) -> nn.Module:
+def _compiled(block: nn.Module, kernel: Kernel | None) -> nn.Module:
+    if not isinstance(block, ResidualBlock):
+        return block
     if block.pooling is None and block.squeeze is None and _is_plain(block.norm1) and _is_plain(block.norm2):
         return _CompiledBlock(block, kernel)
-    block.conv1 = _CompiledConvolution(block.conv1, kernel)
-    block.conv2 = _CompiledConvolution(block.conv2, kernel)
+    block.conv1 = _CompiledConvolution(block.conv1, kernel)  # type: ignore[assignment]
+    block.conv2 = _CompiledConvolution(block.conv2, kernel)  # type: ignore[assignment]
     return block
 
 

@@ -87,7 +87,7 @@ class _Convolution(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         gradient = gradients[0].contiguous(memory_format=_LAST)
@@ -126,7 +126,7 @@ class _Chain(torch.autograd.Function):
         return read
 
     @staticmethod
-    @once_differentiable  # type: ignore[misc]
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *saved = ctx.saved_tensors
         last = len(ctx.norms) - 1

@@ -19,10 +19,10 @@ from zerofleet.evaluators.native.tiles import tiling
 
 __all__ = ["Kernel", "Unit", "unsupported"]
 
-_CACHE_BYTES = 1 << 20  # of a block's points: larger blocks use more of each weight matrix, smaller ones stay in the cache
+_CACHE_BYTES = 1 << 19  # of the points of a block before and after their products
 _MOST_TILES = 64  # ZF_MOST_TILES in training.h
-_BLOCK = 12  # positions: whole register tiles of every instruction set but the portable one
-_MOST_BLOCKS = 4
+_BLOCK = 6  # positions: whole register tiles
+_MOST_BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True)
