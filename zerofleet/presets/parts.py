@@ -232,8 +232,8 @@ class TrainSettings(_Part):
     threads: int = Field(default=1, ge=1)
     """CPU threads of the learner; with torchrun, per process."""
     convolutions: Literal["auto", "torch"] = "auto"
-    """Code of a residual tower's 3x3 convolutions and norms in training on a CPU. `auto`: the compiled kernel on a processor with
-    AVX2, where the network fits it, else torch. `torch`: always torch. The choice changes the last digits of a step."""
+    """Code of a residual tower's 3x3 convolutions and norms in training on a CPU. `auto`: the compiled kernel if the processor
+    has AVX2 and the network fits, else torch. `torch`: always torch. The choice changes the last digits of a step."""
 
 
 class SelfPlaySettings(_Part):
