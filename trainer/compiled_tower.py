@@ -21,6 +21,7 @@ from torch.nn import functional
 
 from trainer.compiled_units import chain, convolution, fits
 from trainer.network import Network
+from trainer.norms import GlobalBatchNorm2d
 from trainer.tower import HexConv2d, ResidualBlock, Tower
 from zerofleet.evaluators.native.training import Kernel, unsupported
 
@@ -53,7 +54,8 @@ def with_compiled_units(network: Network, *, kernel: Kernel | None = None) -> Ne
 
     Where an input does not fit the kernel, and in evaluation mode, the view computes as torch does. `kernel`: for tests.
     """
-    shared = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
+    shared: dict[int, object] = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
+    shared |= {id(norm): norm for norm in network.modules() if isinstance(norm, GlobalBatchNorm2d)}  # they hold a connection
     view = copy.deepcopy(network, shared)
     if isinstance(view.trunk, Tower):
         view.trunk = _CompiledTower(view.trunk, kernel)  # type: ignore[assignment]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 
 import pytest
 import torch
@@ -172,7 +173,10 @@ def network_of(game_name: str = "connect_four", **settings: object):
 
 
 class OneRank:
-    """Exchange of a single rank."""
+    """Exchange of a single rank; like a connection, it cannot be copied."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
 
     def gather(self, tensor):
         return tensor[None]
