@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import structlog
 import torch
 from torch import Tensor
 
 from games.core import GameSpec
 from trainer.batches import Batch, BatchMaker, Drawn
+from trainer.compiled_tower import backend_name, obstacle, with_compiled_units
 from trainer.loss import Losses, compute_losses, policy_surprise
 from trainer.merging import merge_equal
 from trainer.network import Network
@@ -24,6 +26,8 @@ from zerofleet.errors import Diverged
 from zerofleet.presets import TrainSettings
 
 __all__ = ["Learner", "LearnerState", "StepReport"]
+
+log = structlog.get_logger()
 
 _MAX_SKIPS_IN_A_ROW = 50
 _STATISTICS_BATCHES = 16
@@ -90,7 +94,9 @@ class Learner:
         self.rng = np.random.default_rng(seed)
         self._seed = seed
         self._ranks = ranks or Ranks()
-        self._view = self._ranks.view(self.network)
+        self.convolutions = "torch"
+        """Code of the tower's convolutions in a step: `torch`, or the kernel by its instruction set, such as `native_avx2`."""
+        self._view = self._compiled(self._ranks.view(self.network))
         self._maker = BatchMaker(spec)
         self._buffers = [buffer for _, buffer in self.network.named_buffers()]
         self._good_buffers = [buffer.clone() for buffer in self._buffers]
@@ -167,6 +173,16 @@ class Learner:
         batches = (self._maker.build(self._draw(rng)).to(self.device).planes for _ in range(_STATISTICS_BATCHES))
         estimate_statistics(averaged, batches)
         return averaged
+
+    def _compiled(self, view: Network) -> Network:
+        """Return the view with its residual tower in the kernel, where setting and network admit it; log the choice."""
+        reason = "train.convolutions=torch" if self.settings.convolutions == "torch" else obstacle(self.network, self.device)
+        if reason:
+            log.info("learner.convolutions", by=self.convolutions, reason=reason)
+            return view
+        self.convolutions = backend_name()
+        log.info("learner.convolutions", by=self.convolutions, threads=torch.get_num_threads())
+        return with_compiled_units(view)
 
     def _draw(self, rng: np.random.Generator) -> Drawn:
         samples = self.window.draw(self.settings.batch_size, rng)

@@ -231,6 +231,9 @@ class TrainSettings(_Part):
     those of the champion never are. 0: no such bound."""
     threads: int = Field(default=1, ge=1)
     """CPU threads of the learner; with torchrun, per process."""
+    convolutions: Literal["auto", "torch"] = "auto"
+    """Code of a residual tower's 3x3 convolutions and norms in training on a CPU. `auto`: the compiled kernel if the processor
+    has AVX2 and the network fits, else torch. `torch`: always torch. The choice changes the last digits of a step."""
 
 
 class SelfPlaySettings(_Part):

@@ -137,13 +137,13 @@ def check_torch() -> Finding:
 
 
 def check_native_kernel() -> Finding:
-    """Check for the compiled kernel, which evaluates networks on a CPU faster than TorchScript."""
+    """Check for the compiled kernel, which evaluates and trains networks on a CPU faster than torch."""
     found = library.find()
     if found.library is None:
-        advice = f"networks run in TorchScript; install gcc, then {library.BUILD_COMMAND}"
+        advice = f"networks run in TorchScript and are trained by torch; install gcc, then {library.BUILD_COMMAND}"
         return Finding("Native kernel", "warn", found.reason, advice)
     names = ", ".join(known.name for known in found.instructions)
-    detail = f"{names}; evaluates residual towers in float32 on a CPU, TorchScript all other networks"
+    detail = f"{names}; evaluates and trains residual towers in float32 on a CPU, torch all other networks"
     if found.instructions[0].lanes < 8:
         return Finding("Native kernel", "ok", f"{names}; not used by default without AVX2 (backend=native)")
     return Finding("Native kernel", "ok", detail)

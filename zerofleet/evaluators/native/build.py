@@ -21,7 +21,9 @@ from pathlib import Path
 __all__ = ["LIBRARY", "SOURCES", "BuildFailed", "build", "fingerprint"]
 
 FOLDER = Path(__file__).resolve().parent
-SOURCES = ("tower.c", "calls.c", "tower.h")
+SOURCES = ("tower.c", "training.c", "calls.c", "training_calls.c", "tower.h", "training.h", "winograd.h")
+_OF_EACH_SET = ("tower", "training")
+_OF_ALL = ("calls", "training_calls")
 LIBRARY = "libzerofleet.so"
 _COMPILERS = ("cc", "gcc", "clang")
 _WHEEL = "ziglang"  # clang and a C library; without -mcpu it would compile for this machine's processor
@@ -65,16 +67,18 @@ def _build(compiler: list[str], folder: Path, target: Path) -> None:
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
         sets = (_PORTABLE, *(_X86 if x86 else ()))
-        objects = [f"{scratch}/{name}.o" for name, *_ in sets]
+        parts = [(part, *instructions) for instructions in sets for part in _OF_EACH_SET]
+        objects = [f"{scratch}/{part}_{name}.o" for part, name, *_ in parts]
         commands = [
-            [*compiler, *_COMMON, *flags, *_defined(name, width, rows), "-c", str(folder / "tower.c"), "-o", compiled]
-            for (name, width, rows, flags), compiled in zip(sets, objects, strict=True)
+            [*compiler, *_COMMON, *flags, *_defined(name, width, rows), "-c", str(folder / f"{part}.c"), "-o", compiled]
+            for (part, name, width, rows, flags), compiled in zip(parts, objects, strict=True)
         ]
         with ThreadPoolExecutor(len(commands)) as at_once:
             list(at_once.map(_run, commands))
         linked = f"{scratch}/{LIBRARY}"
         defined = [f'-DZF_SOURCES="{fingerprint(folder)}"', *(["-DZF_X86"] if x86 else [])]
-        _run([*compiler, *_COMMON, *defined, "-shared", str(folder / "calls.c"), *objects, "-o", linked, "-lm", "-pthread"])
+        entries = [str(folder / f"{part}.c") for part in _OF_ALL]
+        _run([*compiler, *_COMMON, *defined, "-shared", *entries, *objects, "-o", linked, "-lm", "-pthread"])
         Path(linked).replace(target)
 
 

@@ -1,5 +1,5 @@
 /* Entry points of the library: choice of the instruction set, and threads that take blocks of positions in turn. */
-#include "tower.h"
+#include "training.h"
 
 #ifdef ZF_X86
 #include <cpuid.h>
@@ -12,22 +12,25 @@
 enum { MOST_THREADS = 256, ALIGNMENT = 64 };
 
 zf_block zf_block_portable;
+extern const struct zf_training zf_training_portable;
 #ifdef ZF_X86
 zf_block zf_block_avx2, zf_block_avx512;
+extern const struct zf_training zf_training_avx2, zf_training_avx512;
 #endif
 
 struct instructions {
     const char *name;
     int lanes; /* numbers in a vector: the padding of every layer */
     zf_block *block;
+    const struct zf_training *training;
 };
 
 static const struct instructions KNOWN[] = {
 #ifdef ZF_X86
-    {"avx512", 16, zf_block_avx512},
-    {"avx2", 8, zf_block_avx2},
+    {"avx512", 16, zf_block_avx512, &zf_training_avx512},
+    {"avx2", 8, zf_block_avx2, &zf_training_avx2},
 #endif
-    {"portable", 4, zf_block_portable},
+    {"portable", 4, zf_block_portable, &zf_training_portable},
 };
 
 #ifdef ZF_X86
@@ -59,6 +62,8 @@ const char *zf_instructions(int n, int *lanes) {
     *lanes = runs(KNOWN[n].name) ? KNOWN[n].lanes : 0;
     return KNOWN[n].name;
 }
+
+const struct zf_training *zf_training_of(int instructions) { return KNOWN[instructions].training; }
 
 /* Return the hash of the sources, by which the caller checks that its descriptions are of the same release. */
 const char *zf_sources(void) { return ZF_SOURCES; }

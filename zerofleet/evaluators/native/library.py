@@ -1,4 +1,4 @@
-"""Shared library of the kernel: its instruction sets and its one call, through ctypes, which releases the GIL.
+"""Shared library of the kernel: its instruction sets and its calls, through ctypes, which releases the GIL.
 
 The library is built with the package where there is a C compiler (`build`). Without it nothing else fails: `find` states the
 reason, which `zerofleet doctor` and the inference server's log show.
@@ -7,13 +7,27 @@ reason, which `zerofleet doctor` and the inference server's log show.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from zerofleet.evaluators.native.build import LIBRARY, fingerprint
+from zerofleet.evaluators.native.tiles import Tile as BoardTile
 
-__all__ = ["BUILD_COMMAND", "Dense", "Found", "Head", "Instructions", "Layout", "Tile", "find"]
+__all__ = [
+    "BUILD_COMMAND",
+    "Board",
+    "Dense",
+    "Found",
+    "Head",
+    "Instructions",
+    "Layout",
+    "Tile",
+    "Unit",
+    "find",
+    "tile_array",
+]
 
 POINTS = 36
 BUILD_COMMAND = "python -m zerofleet.evaluators.native"
@@ -82,6 +96,49 @@ class Layout(ctypes.Structure):
     )
 
 
+class Board(ctypes.Structure):
+    """Tiles of a board: `struct zf_board` in training.h."""
+
+    _fields_ = (
+        ("cells", ctypes.c_int),
+        ("tiles", ctypes.c_int),
+        ("count", ctypes.c_int * POINTS),
+        ("first", ctypes.c_int * POINTS),
+        ("tile", ctypes.POINTER(Tile)),
+        ("slots", ctypes.POINTER(ctypes.c_int)),
+    )
+
+
+class Unit(ctypes.Structure):
+    """Convolution with its norm in training: `struct zf_unit` in training.h, where the arrays are described."""
+
+    _fields_ = (
+        ("board", ctypes.POINTER(Board)),
+        ("batch", ctypes.c_long),
+        ("inputs", ctypes.c_int),
+        ("outputs", ctypes.c_int),
+        ("block", ctypes.c_int),
+        ("add", ctypes.c_int),
+        ("eps", ctypes.c_double),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "x", "weights", "turned", "y", "gain", "shift", "mean", "variance", "residual", "out", "gradient", "of_x",
+                "of_weights", "of_gain", "of_shift", "of_residual",
+            )
+        ),
+    )  # fmt: skip
+
+
+def tile_array(tiles: Iterable[BoardTile]) -> ctypes.Array[Tile]:
+    """Return the tiles of a board as the library reads them."""
+    made = []
+    for tile in tiles:
+        made.append(Tile(tile.rows, tile.columns))
+        made[-1].inputs[:], made[-1].outputs[:], made[-1].rank[:] = tile.inputs, tile.outputs, tile.rank
+    return (Tile * len(made))(*made)
+
+
 @dataclass(frozen=True, slots=True)
 class Instructions:
     """Instruction set of this processor for which the library has code."""
@@ -117,6 +174,8 @@ def find(path: Path | None = None) -> Found:
             ctypes.POINTER(Layout), ctypes.c_int, ctypes.c_int, ctypes.c_long, *[ctypes.c_void_p] * 3,
             ctypes.POINTER(ctypes.c_void_p),
         ]  # fmt: skip
+        for call in (library.zf_forward, library.zf_backward):
+            call.argtypes = [ctypes.POINTER(Unit), ctypes.c_int, ctypes.c_int]
         wanted = fingerprint()
     except (OSError, AttributeError) as error:
         return Found(None, reason=f"{path.name} cannot be loaded: {error}")

@@ -136,7 +136,7 @@ def plan_of(
     layout.max_legal = manifest.max_legal
     arrays = [*packer.arrays, tiles]
     for name, items in (
-        ("tile", _tile_array(tiles)),
+        ("tile", library.tile_array(tiles.tiles)),
         ("layer", _array(library.Dense, layers)),
         ("head", _array(library.Head, heads)),
     ):
@@ -269,7 +269,7 @@ def _layout(tiles: Tiling, layers: list[library.Dense], heads: list[library.Head
     """Return the description with its scratch memory laid out; see `zf_block` in tower.c for what shares a buffer."""
     layout = library.Layout(cells=cells, tiles=len(tiles.tiles), layers=len(layers), heads=len(heads), block=block)
     layout.count[:] = tiles.count
-    layout.first[:] = np.concatenate([[0], np.cumsum(tiles.count)[:-1]]).tolist()
+    layout.first[:] = tiles.first
     stored = (cells + 1) * block
     channels = layers[0].outputs
     widest = max(channels, layers[0].inputs)
@@ -292,14 +292,6 @@ def _block(tiles: Tiling, layers: list[library.Dense], cells: int) -> int:
     """Return the number of positions processed together: features twice, and the tiles before and after their products."""
     bytes_each = 4 * layers[0].outputs * 2 * (cells + 1 + tiles.products)
     return next((block for block in _BLOCKS if block * bytes_each <= _CACHE_BYTES), _BLOCKS[-1])
-
-
-def _tile_array(tiles: Tiling) -> ctypes.Array[library.Tile]:
-    made = []
-    for tile in tiles.tiles:
-        made.append(library.Tile(tile.rows, tile.columns))
-        made[-1].inputs[:], made[-1].outputs[:], made[-1].rank[:] = tile.inputs, tile.outputs, tile.rank
-    return _array(library.Tile, made)
 
 
 def _array(kind: type[_Item], items: Iterable[_Item]) -> ctypes.Array[_Item]:

@@ -39,6 +39,17 @@ class Tiling:
         """Number of products a position for each pair of channels; 9 a cell without tiles."""
         return sum(self.count)
 
+    @property
+    def first(self) -> tuple[int, ...]:
+        """Number of tiles' points before each point, counted point by point; 36."""
+        return tuple(sum(self.count[:point]) for point in range(36))
+
+    def slots(self, tile: Tile) -> list[int]:
+        """Return the places of a tile's points in this count, by row and column of the tile; 36, unused ones 0."""
+        points = [y * 6 + x for y in _POINTS[tile.rows - 2] for x in _POINTS[tile.columns - 2]]
+        used = [self.first[point] + tile.rank[point] for point in points]
+        return used + [0] * (36 - len(used))
+
 
 def tiling(height: int, width: int) -> Tiling:
     """Return the tiles of a board of at least one cell."""
