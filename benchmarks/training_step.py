@@ -67,7 +67,7 @@ def main() -> int:
     spec = make(given.game).spec()
     network = new_network(spec, NetworkSettings(blocks=given.blocks, channels=given.channels), seed=0)
     network = network.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    if reason := obstacle(network, torch.device("cpu")):
+    if reason := obstacle(network, torch.device("cpu"), spec.planes[1:]):
         sys.stderr.write(f"error: {reason}\n")
         return 1
     other = copy.deepcopy(network)

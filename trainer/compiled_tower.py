@@ -35,8 +35,8 @@ def backend_name() -> str:
     return Kernel.of(1, 1).name
 
 
-def obstacle(network: nn.Module, device: torch.device) -> str:
-    """Return the reason why torch alone trains a network; empty if the kernel can take part."""
+def obstacle(network: nn.Module, device: torch.device, board: tuple[int, ...]) -> str:
+    """Return the reason why torch alone trains a network; empty if the kernel can take part. `board`: height and width."""
     if device.type != "cpu":
         return f"training is on a device of type {device.type}"
     trunk = getattr(network, "trunk", None)
@@ -44,7 +44,8 @@ def obstacle(network: nn.Module, device: torch.device) -> str:
         return "the network has no residual tower"
     if trunk.stem.weight.dtype != torch.float32:
         return f"its weights are {trunk.stem.weight.dtype}"
-    if reason := unsupported(1, 1):
+    height, width = board
+    if reason := unsupported(height, width):
         return reason
     return "" if Kernel.of(1, 1).instructions.lanes >= _LEAST_LANES else "the processor has no AVX2"
 

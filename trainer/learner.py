@@ -96,7 +96,7 @@ class Learner:
         self._ranks = ranks or Ranks()
         self.convolutions = "torch"
         """Code of the tower's convolutions in a step: `torch`, or the kernel by its instruction set, such as `native_avx2`."""
-        self._view = self._compiled(self._ranks.view(self.network))
+        self._view = self._compiled(self._ranks.view(self.network), spec.planes[1:])
         self._maker = BatchMaker(spec)
         self._buffers = [buffer for _, buffer in self.network.named_buffers()]
         self._good_buffers = [buffer.clone() for buffer in self._buffers]
@@ -174,9 +174,10 @@ class Learner:
         estimate_statistics(averaged, batches)
         return averaged
 
-    def _compiled(self, view: Network) -> Network:
+    def _compiled(self, view: Network, board: tuple[int, ...]) -> Network:
         """Return the view with its residual tower in the kernel, where setting and network admit it; log the choice."""
-        reason = "train.convolutions=torch" if self.settings.convolutions == "torch" else obstacle(self.network, self.device)
+        plain = self.settings.convolutions == "torch"
+        reason = "train.convolutions=torch" if plain else obstacle(self.network, self.device, board)
         if reason:
             log.info("learner.convolutions", by=self.convolutions, reason=reason)
             return view

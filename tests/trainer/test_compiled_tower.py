@@ -110,7 +110,7 @@ def plain_chain(x, weights, norms, residual):
 @pytest.mark.parametrize(("inputs", "features", "units"), [(3, 12, 1), (16, 16, 2)])
 def test_a_chain_with_norms_and_residual_has_the_gradients_and_statistics_of_torch(name, threads, inputs, features, units):
     kernel, residual = Kernel.of(6, 7, name), units == 2
-    x, gradient = drawn(40, inputs, 6, 7), drawn(40, features, 6, 7, seed=2)
+    x, gradient = drawn(110, inputs, 6, 7), drawn(110, features, 6, 7, seed=2)  # a block for each thread and more
     weights = [drawn(features, inputs, 3, 3, seed=3 + i) / (3 * inputs**0.5) for i in range(units)]
     outcomes, statistics = [], []
     before = torch.get_num_threads()
@@ -263,9 +263,10 @@ def test_what_the_kernel_does_not_support_is_left_to_torch():
     view.eval()
     network.eval()
     assert torch.equal(view(planes)[0], network(planes)[0])
-    assert "cuda" in obstacle(network, torch.device("cuda"))
-    assert "tower" in obstacle(new_network(make("tic_tac_toe").spec(), NetworkSettings(kind="perceptron"), seed=0), CPU)
-    assert not obstacle(network, CPU) or "AVX2" in obstacle(network, CPU)
+    assert "cuda" in obstacle(network, torch.device("cuda"), (6, 7))
+    assert "tower" in obstacle(new_network(make("tic_tac_toe").spec(), NetworkSettings(kind="perceptron"), seed=0), CPU, (3, 3))
+    assert "too large" in obstacle(network, CPU, (40, 40))
+    assert obstacle(network, CPU, (6, 7)) in ("", "the processor has no AVX2")
 
 
 def test_a_second_derivative_is_refused():
@@ -273,3 +274,15 @@ def test_a_second_derivative_is_refused():
     (gradient,) = torch.autograd.grad(convolution(x, drawn(8, 8, 3, 3)).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.sum().backward()
+
+
+@pytest.mark.parametrize("part", ["trunk.stem.weight", "trunk.blocks.0.norm1.bias", "trunk.blocks.0.conv2.weight"])
+def test_a_weight_that_is_not_finite_skips_the_step_and_leaves_the_statistics(monkeypatch, part):
+    monkeypatch.setattr(compiled_tower, "_LEAST_LANES", 1)
+    learner = learner_of("auto")
+    learner.step()
+    before = [buffer.clone() for buffer in learner.network.buffers()]
+    with torch.no_grad():
+        learner.network.get_parameter(part)[-1] = torch.nan
+    assert learner.step().skipped
+    assert all(torch.equal(one, other) for one, other in zip(before, learner.network.buffers(), strict=True))

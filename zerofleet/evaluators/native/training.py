@@ -79,7 +79,10 @@ class Kernel:
         self._require(self._library.zf_forward(unit, self.instructions.number, threads))
 
     def backward(self, unit: Unit, threads: int) -> None:
-        """Compute every gradient whose address is set. Raises `Unavailable` when memory is exhausted."""
+        """Compute every gradient whose address is set. Raises `Unavailable` when memory is exhausted.
+
+        With a norm the addresses of `of_gain` and `of_shift` must be set.
+        """
         self._require(self._library.zf_backward(unit, self.instructions.number, threads))
 
     @staticmethod
