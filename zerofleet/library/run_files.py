@@ -202,9 +202,7 @@ class OpenRun:
                         refused = error
         if refused is not None and not found and after < 0:
             raise refused
-        return FinishedGames(
-            total=total, players=spec.num_players, is_hidden=spec.information != "perfect", games=tuple(found)
-        )
+        return FinishedGames(total=total, players=spec.num_players, is_hidden=spec.information != "perfect", games=tuple(found))
 
     def seat_results(self) -> SeatResults:
         """Return the results by seat of a sample of the stored games. Raises `RunDirectoryError`."""
