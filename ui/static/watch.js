@@ -112,8 +112,8 @@ form.elements.seat.addEventListener("change", () => {
   keep();
   for (const board of boards) if (board.game) show(board, board.ply);
 });
-while (!about) { // a run that cannot be read yet may be later
-  if (!document.hidden) await ask(Number(chosen("boards")));
+for (let isFirst = true; !about; isFirst = false) { // a run that cannot be read now may be later
+  if (isFirst || (!isPaused && !document.hidden)) await ask(Number(chosen("boards")));
   if (!about) await pause(ASK_EVERY_MS / 1000);
 }
 form.elements.seat.append(...Array.from({ length: about.players }, (_, seat) => el("option", {}, seat + 1)));
