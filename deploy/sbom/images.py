@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SERVICES = ("redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker", "prepare")
+SERVICES = ("redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker", "ui", "prepare")
 FORMAT = "${Package} ${Version} ${source:Package}\\n"
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Route, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = """"><img src=x onerror=alert(1)>'{{7*7}}"""
+PATIENCE_MS = 180_000  # the first look at a game compiles its rules
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -79,6 +80,7 @@ def browser() -> Iterator[Browser]:
     found = os.environ.get("ZEROFLEET_TEST_CHROMIUM") or next(filter(None, map(shutil.which, PROGRAMS)), None)
     if found is None:
         pytest.fail(f"none of {', '.join(PROGRAMS)} is installed; install one, or name it in ZEROFLEET_TEST_CHROMIUM")
+    expect.set_options(timeout=PATIENCE_MS)  # 5 s by default, whatever a context says
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=found, args=list(SWITCHES))
         yield launched
@@ -107,7 +109,7 @@ def open_page(browser: Browser, address: str) -> Iterator[Opener]:
 
     def open_one(path: str, *, width: int = 1440, scheme: str = "light") -> Page:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=address)
-        context.set_default_timeout(60_000)
+        context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         context.route("**/*", block)
         page = context.new_page()

@@ -61,6 +61,12 @@ def test_the_address_of_an_ended_process_is_ignored(run):
     assert live_address(run, "gatekeeper") is None
 
 
+def test_the_address_of_another_container_is_ignored(run):
+    says = {"pid": os.getpid(), "pid_namespace": "pid:[1]", "address": "0.0.0.0:8001", "metrics_port": 0}
+    run.announce("inference_server").write_text(json.dumps(says))
+    assert live_address(run, "inference_server") is None
+
+
 def test_the_error_for_a_run_without_a_champion_names_a_remedy(run):
     with pytest.raises(ModelNotFound, match=r"no champion of tic_tac_toe yet; continue the run, or name a version"):
         champion_version(run, make("tic_tac_toe"))

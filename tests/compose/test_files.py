@@ -231,6 +231,10 @@ def test_prepare_refuses_once_after_the_command_refuse(prepare, tmp_path, monkey
     assert prepare.main(credentials=tmp_path / "credentials") == 0
 
 
+def test_the_list_of_debian_packages_covers_every_built_image():
+    assert set(load("sbom_images", "deploy/sbom/images.py").SERVICES) == set(BUILT)
+
+
 def test_the_light_images_list_every_package_except_torch_and_charts():
     command = [sys.executable, "deploy/docker/requirements.py", "--without", "torch", "matplotlib"]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()

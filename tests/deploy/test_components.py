@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,32 @@ def test_the_pages_mount_the_run_directory_read_only_and_require_a_token(compose
     safe = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
     assert each["securityContext"] == safe
     assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+
+
+def test_the_pages_wait_for_every_part_of_the_run_that_they_mount(composed, tmp_path: Path) -> None:
+    """A missing subPath would become a folder in the volume of the trainer, which does not start with a folder run.json."""
+    documents = composed("local", "ui")
+    (waiting,) = pods(documents)["ui"]["spec"]["initContainers"]
+    own = container(documents, "ui")
+    assert (waiting["image"], waiting["securityContext"]) == (own["image"], own["securityContext"])
+    roots = {mount["name"]: mount["mountPath"] for mount in waiting["volumeMounts"]}
+    parts = [tmp_path / f".{roots[m['name']]}" / m["subPath"] for m in own["volumeMounts"] if "subPath" in m]
+    assert len(parts) == 4
+    for part in parts:
+        part.parent.mkdir(exist_ok=True)
+    # In place of each pause one part appears, the header last; the wait ends after the last of them.
+    appearing = [f"mkdir {part}" for part in parts if part.suffix != ".json"]
+    appearing += [f"mv {part}.new {part}" for part in parts if part.suffix == ".json"]
+    for part in parts:
+        part.with_name(f"{part.name}.new").touch()
+    pause = tmp_path / "sleep"
+    pause.write_text("#!/bin/sh\n" + "".join(f"[ -e {words.split()[-1]} ] || exec {words}\n" for words in appearing))
+    pause.chmod(0o755)
+    shell, flag, script = waiting["command"]
+    for root in roots.values():
+        script = script.replace(f" {root}/", f" {tmp_path}{root}/")
+    subprocess.run([shell, flag, f"PATH={tmp_path}:$PATH\n{script}"], check=True, timeout=60)
+    assert all(part.exists() for part in parts)
 
 
 def test_a_restore_is_suspended_and_mounts_the_volumes_of_the_services(composed, render) -> None:

@@ -6,6 +6,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.supervisor.overview import live_service
 
@@ -19,3 +21,9 @@ def test_a_service_is_alive_only_in_the_namespace_of_its_process_id(tmp_path):
     assert live_service(announce(tmp_path / "here.json", pid_namespace=pid_namespace())) is not None
     assert live_service(announce(tmp_path / "there.json", pid_namespace="pid:[1]")) is None
     assert live_service(announce(tmp_path / "of_an_older_release.json")) is not None
+
+
+@pytest.mark.parametrize("content", ["[]", "0", "null", '"7"', "{}", '{"pid": "?"}', "{"])
+def test_a_damaged_announce_file_names_no_service(tmp_path, content):
+    (tmp_path / "trainer.json").write_text(content)
+    assert live_service(tmp_path / "trainer.json") is None

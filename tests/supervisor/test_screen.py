@@ -72,7 +72,11 @@ BUSY = Readings(
     ),
     services=SERVICES,
 )
-EVENTS = [Event(12.0, "trainer was killed by SIGKILL; restarting in 0.5 s"), Event(600.0, "candidate 5 " + "x" * 200)]
+EVENTS = [
+    Event(12.0, "trainer was killed by SIGKILL; restarting in 0.5 s"),
+    Event(600.0, "candidate 5 " + "x" * 200),
+    Event(700.0, "the run continues without ui: ui refused to start; the end of its log (ui.log):\n\n" + "  a line\n" * 12),
+]
 
 
 def drawn(now: Readings, columns: int, lines: int, title: Title = TITLE, events: list[Event] | None = None) -> list[str]:

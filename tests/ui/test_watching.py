@@ -36,6 +36,34 @@ async def test_the_newest_games_come_first_and_then_only_newer_ones(runs, tmp_pa
         assert [game["index"] for game in newer["games"]] == [9]
 
 
+async def test_a_run_without_a_game_log_yet_has_no_games_until_the_trainer_stores_one(tmp_path, connected, append_game):
+    with RunDirectory.create_or_open(tmp_path / "new", "tic_tac_toe", {}, preset="tiny", seed=1) as run:
+        run.paths.replay.rmdir()
+    app = create_app(Catalogue(tmp_path, None))
+    async with app.router.lifespan_context(app), connected(app) as client:
+        before = await client.get("/api/v1/runs/new/watch")
+        assert (before.status_code, before.json()["total"], before.json()["games"]) == (200, 0, [])
+        append_game(tmp_path / "new", 0)
+        assert [game["index"] for game in (await client.get("/api/v1/runs/new/watch")).json()["games"]] == [0]
+
+
+async def test_games_that_cannot_be_read_are_left_out_and_named_where_there_are_no_others(tmp_path, connected, append_game):
+    with (
+        RunDirectory.create_or_open(tmp_path / "old", "tic_tac_toe", {}, preset="tiny", seed=1) as run,
+        GameLog.open(run.paths.replay, writer=True) as log,
+    ):
+        log.append([(UID, b"a record of another release")])
+    app = create_app(Catalogue(tmp_path, None))
+    async with app.router.lifespan_context(app), connected(app) as client:
+        assert (await client.get("/api/v1/runs/old/watch")).status_code == 422
+        append_game(tmp_path / "old", 1)
+        assert [game["index"] for game in (await client.get("/api/v1/runs/old/watch")).json()["games"]] == [1]
+        with GameLog.open(tmp_path / "old" / "replay", writer=True) as log:
+            log.append([("cd" * 16, b"another")])
+        newer = await client.get("/api/v1/runs/old/watch?after=1")
+        assert (newer.status_code, newer.json()["games"]) == (200, [])
+
+
 async def test_a_watched_game_has_the_facts_of_the_list_of_games_and_no_moves(client):
     watched = (await client.get("/api/v1/runs/golden/watch?limit=1")).json()["games"][0]
     listed = (await client.get("/api/v1/runs/golden/games?limit=1")).json()["games"][0]

@@ -112,12 +112,13 @@ form.elements.seat.addEventListener("change", () => {
   keep();
   for (const board of boards) if (board.game) show(board, board.ply);
 });
-await ask(Number(chosen("boards")));
-if (about) {
-  form.elements.seat.append(...Array.from({ length: about.players }, (_, seat) => el("option", {}, seat + 1)));
-  form.elements.seat.value = asked.get("seat") ?? FALLBACK.seat;
-  if (!chosen("seat")) form.elements.seat.value = FALLBACK.seat;
-  byId("seats").hidden = !about.is_hidden;
-  resize();
-  if (isPaused) for (const board of boards) await step(board);
+for (let isFirst = true; !about; isFirst = false) { // a run that cannot be read now may be later
+  if (isFirst || (!isPaused && !document.hidden)) await ask(Number(chosen("boards")));
+  if (!about) await pause(ASK_EVERY_MS / 1000);
 }
+form.elements.seat.append(...Array.from({ length: about.players }, (_, seat) => el("option", {}, seat + 1)));
+form.elements.seat.value = asked.get("seat") ?? FALLBACK.seat;
+if (!chosen("seat")) form.elements.seat.value = FALLBACK.seat;
+byId("seats").hidden = !about.is_hidden;
+resize();
+if (isPaused) for (const board of boards) await step(board);

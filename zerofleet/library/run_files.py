@@ -6,7 +6,6 @@ kept until its files change.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -34,7 +33,16 @@ from zerofleet.library.metrics import Metrics, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
 from zerofleet.library.seat_results import SeatResults, seat_results
-from zerofleet.library.stored_games import FinishedGames, GameList, find_game, finished_game, list_games, newest, read_game
+from zerofleet.library.stored_games import (
+    FinishedGame,
+    FinishedGames,
+    GameList,
+    find_game,
+    finished_game,
+    list_games,
+    newest,
+    read_game,
+)
 from zerofleet.library.times import time_of
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.game_log import GameLog, LoggedGame
@@ -177,17 +185,24 @@ class OpenRun:
     def finished(self, *, limit: int, after: int = -1) -> FinishedGames:
         """Return at most `limit` games with numbers above `after`, newest first, kept for `stored`.
 
-        Damaged games are left out. Raises `RunDirectoryError`.
+        Damaged games and those of another release are left out. Raises `RunDirectoryError`; `RecordRejected` when none of the
+        newest `limit` of all games can be read.
         """
-        found, spec = [], self.game.spec()
+        found: list[FinishedGame] = []
+        refused: RecordRejected | None = None
+        total, spec = 0, self.game.spec()
         with self._guard:
-            log = self._opened()
-            for logged in newest(log, limit, after=after):
-                with contextlib.suppress(RecordRejected):
-                    found.append(finished_game(*self._replayed(logged)))
-        return FinishedGames(
-            total=len(log), players=spec.num_players, is_hidden=spec.information != "perfect", games=tuple(found)
-        )
+            if self._log is not None or self.paths.replay.is_dir():  # else the trainer has not started yet
+                log = self._opened()
+                total = len(log)
+                for logged in newest(log, limit, after=after):
+                    try:
+                        found.append(finished_game(*self._replayed(logged)))
+                    except RecordRejected as error:
+                        refused = error
+        if refused is not None and not found and after < 0:
+            raise refused
+        return FinishedGames(total=total, players=spec.num_players, is_hidden=spec.information != "perfect", games=tuple(found))
 
     def seat_results(self) -> SeatResults:
         """Return the results by seat of a sample of the stored games. Raises `RunDirectoryError`."""

@@ -24,9 +24,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-from pydantic_core import from_json
-
 from games.core import Game
 from games.positions import parameters_text
 from zerofleet.contracts.naming import model_name
@@ -37,6 +34,7 @@ from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.runs import RunDirectory, RunPaths, read_header
+from zerofleet.supervisor.overview import live_service
 
 __all__ = ["OwnServer", "as_reached", "champion_version", "gatekept", "live_address", "live_server", "own_server", "served"]
 
@@ -65,14 +63,9 @@ def champion_version(run: RunPaths | RunDirectory, game: Game) -> int:
 
 
 def live_address(run: RunPaths | RunDirectory, service: str) -> str | None:
-    """Return the gRPC address announced by a service of the run, None unless its process is alive."""
-    try:
-        says = from_json(_paths(run).announce(service).read_bytes())
-        process = psutil.Process(int(says["pid"]))
-        alive = process.status() != psutil.STATUS_ZOMBIE
-        return as_reached(str(says["address"])) if alive else None
-    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
-        return None
+    """Return the gRPC address announced by a service of the run, None unless it is alive (`live_service`)."""
+    found = live_service(_paths(run).announce(service))
+    return None if found is None else as_reached(found.address)
 
 
 def as_reached(address: str) -> str:

@@ -80,9 +80,10 @@ def live_service(path: Path) -> ServiceFile | None:
     """Return the service of an announce file; None unless it is alive on this machine, outside of other containers."""
     try:
         said, written_at_s = from_json(path.read_bytes()), path.stat().st_mtime
+        pid = int(said["pid"])
         if said.get("pid_namespace", pid_namespace()) != pid_namespace():
             return None  # of another container, where the number belongs to another process
-        process = psutil.Process(int(said["pid"]))
+        process = psutil.Process(pid)
         started_at_s = process.create_time()
         if process.status() == psutil.STATUS_ZOMBIE or started_at_s > written_at_s + _CLOCK_SLACK_S:
             return None  # the number belongs to another process now

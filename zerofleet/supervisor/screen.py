@@ -222,7 +222,7 @@ def _events(events: Sequence[Event]) -> RenderableType:
     grid.add_column(justify="right", style=LABEL, no_wrap=True, min_width=7)
     grid.add_column(no_wrap=True, overflow="ellipsis")
     for event in events:
-        grid.add_row(clock(event.at_s), event.text)
+        grid.add_row(clock(event.at_s), event.text.partition("\n")[0])  # a log stays in its file
     return Padding(grid, (1, 0, 1, 0)) if events else Text("")
 
 

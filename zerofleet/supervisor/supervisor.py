@@ -176,7 +176,7 @@ class Supervisor:
             await child.supervise()
         except GaveUp as failure:
             if not child.plan.is_needed:
-                self._tell(f"{failure}\nThe run continues without {child.name}.")
+                self._tell(f"the run continues without {child.name}: {failure}")
                 return
             self._failure = self._failure or failure
             self._stop.set()
