@@ -85,7 +85,7 @@ async def run_stages(
 
 
 def _without_network(reason: str) -> dict[str, Any]:
-    return {"tallies": [], DIVERGED: reason}
+    return {"tallies": [], DIVERGED: reason, "cpu_seconds": 0.0}
 
 
 async def _run(planned: Planned, folder: Path, on_progress: Callable[[Planned, float, str], None]) -> dict[str, Any]:
