@@ -103,6 +103,7 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
     """
     kept, run = _Kept(folder), folder / _RUN
     if kept.result is not None:  # killed before the result was read
+        shutil.rmtree(run, ignore_errors=True)
         return kept.result
     run.mkdir(exist_ok=True)
     trial = Trial(

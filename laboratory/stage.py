@@ -1,7 +1,8 @@
-"""`python -m laboratory.stage FOLDER`: run one stage of a reproduction, read as JSON from standard input.
+"""`python -m laboratory.stage FOLDER [PARENT]`: run one stage of a reproduction, read as JSON from standard input.
 
 A line of JSON is written for each event: `progress` with the share done, and at last `result`. Checkpoints of training lie in
-`FOLDER/networks/<stage>`, where later stages find the network.
+`FOLDER/networks/<stage>`, where later stages find the network. With the process id of its parent it ends with it: two processes
+would otherwise write the same checkpoints after a reproduction was killed and begun again.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from zerofleet.presets.theses.stages import (
     read_stage,
 )
 from zerofleet.service import logs
+from zerofleet.service.process_end import end_with
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.claims.verdicts import DIVERGED
@@ -53,6 +55,8 @@ _Trained: TypeAlias = TdStage | SarsaStage | LearnerStage
 
 def main() -> int:
     """Run the stage and return the exit code. `cpu_seconds` of the result are those of this process and its children."""
+    if sys.argv[2:] and not end_with(int(sys.argv[2])):
+        return 1
     stage = read_stage(sys.stdin.read())
     logs.configure("warning", "auto", "laboratory")
     result = asyncio.run(run_stage(stage, Path(sys.argv[1]), emit=_progress))

@@ -335,13 +335,23 @@ def test_the_compiler_of_the_environment_may_have_options_and_two_builds_at_once
 def test_without_a_compiler_on_the_path_that_of_the_wheel_builds_for_any_processor(monkeypatch, tmp_path):
     (tmp_path / "ziglang").mkdir()
     (tmp_path / "ziglang" / "__init__.py").touch()
-    written = "import pathlib, sys; pathlib.Path(sys.argv[sys.argv.index('-o') + 1]).write_text(' '.join(sys.argv[1:]))"
-    (tmp_path / "ziglang" / "__main__.py").write_text(written)
+    program = """
+import os, pathlib, sys
+caches = [pathlib.Path(os.environ[f"ZIG_{kind}_CACHE_DIR"]) for kind in ("GLOBAL", "LOCAL")]
+for cache in caches:
+    (cache / "libc").mkdir(parents=True, exist_ok=True)
+pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_text(" ".join(sys.argv[1:]))
+"""
+    (tmp_path / "ziglang" / "__main__.py").write_text(program)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    assert build(into=tmp_path).read_text().startswith("cc -mcpu=baseline -std=gnu11")
+    for name in ("CC", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    folder = tmp_path / "built"
+    folder.mkdir()
+    assert build(into=folder).read_text().startswith("cc -mcpu=baseline -std=gnu11")
+    assert list(folder.iterdir()) == [folder / LIBRARY]  # nor does the compiler's cache stay
 
 
 def test_a_folder_that_cannot_be_written_fails_the_build_with_the_reason(monkeypatch, tmp_path):

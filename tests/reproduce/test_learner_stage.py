@@ -169,17 +169,17 @@ def test_measures_of_a_curve_are_those_of_its_last_judgement_and_of_its_course()
 
 def test_a_claim_about_a_measure_is_decided_over_seeds_and_not_by_one(tmp_path):
     thesis, measure = load_thesis("chinese_checkers_2p"), "results predicted on held-out games, %"
-    planned = plan(thesis, "quick", only=["outcome"])
+    planned = plan(thesis, "full", only=["outcome"])
     results = StageResults(tmp_path)
     for one in planned:
         if one.arm in {"mlp", "plain"}:
             value = 80.0 + one.stage.seed if one.arm == "mlp" else 70.0
-            curve = [{"games": 400, "accuracy": value / 100.0}]
+            curve = [{"games": 10_000, "accuracy": value / 100.0}]
             results.keep(one.stage, {"tallies": [], "curve": curve, "measures": {measure: value}}, seconds=1.0)
 
     def fourth(seeds: int | None) -> dict[str, Any]:
-        chosen = plan(thesis, "quick", seeds=seeds)
-        report = build_report(thesis, "quick", chosen, results, seeds=seeds)
+        chosen = plan(thesis, "full", seeds=seeds)
+        report = build_report(thesis, "full", chosen, results, seeds=seeds)
         found = next(one for one in report["experiments"] if one["name"] == "outcome")
         ElementTree.fromstring(html_page(report).removeprefix("<!DOCTYPE html>"))
         return next(claim for claim in found["claims"] if claim["text"].startswith("Q4"))
@@ -189,3 +189,27 @@ def test_a_claim_about_a_measure_is_decided_over_seeds_and_not_by_one(tmp_path):
     assert several["estimate"]["value"] == pytest.approx(11.0)
     assert several["estimate"]["low"] == pytest.approx(11.0 - 4.303 / 3**0.5)
     assert (single["verdict"], single["reason"]) == ("undecided", "one training seed gives a measure no interval")
+
+
+def test_a_claim_is_not_decided_by_a_training_shorter_than_that_of_the_profile_full(tmp_path):
+    thesis, results = load_thesis("connect_four_td"), StageResults(tmp_path)
+    planned = plan(thesis, "quick", only=["noise"])
+    for one in planned:
+        tally = {
+            "meeting": "exact depth 3",
+            "subject": "a",
+            "opponent": "b",
+            "seat": 1,
+            "seed": 0,
+            "trained": True,
+            "at": 50_000,
+        }
+        results.keep(one.stage, {"tallies": [tally | {"scores": {"1": 300}}]}, seconds=60.0)
+    report = build_report(thesis, "quick", planned, results, seeds=None)
+    noise = next(one for one in report["experiments"] if one["name"] == "noise")
+    assert {claim["verdict"] for claim in noise["claims"]} == {"not run"}
+    uniform = next(claim for claim in noise["claims"] if claim["text"].startswith("uniform"))
+    assert uniform["reason"] == "the claim is about 100,000 games of training, this profile has 50,000"
+    assert (uniform["estimate"]["value"], uniform["trained_games"]) == (100.0, 50_000)
+    assert noise["stages"]["core_minutes"] is None  # no result states them
+    assert "minutes one after another; expected" in html_page(report)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -195,6 +196,35 @@ def test_a_terminated_reproduction_ends_its_stages_and_reports_the_complete_ones
     assert [process.returncode for process in began] == [-signal.SIGKILL]
     report = json.loads((tmp_path / "part" / "report.json").read_text())
     assert [one["open_stages"] for one in report["experiments"]] == [[], ["td.still.0"]]
+
+
+KILLED = """
+import asyncio, os, subprocess
+from pathlib import Path
+from zerofleet.cli.reproduce import running
+from zerofleet.presets.theses.catalogue import load_thesis
+from zerofleet.presets.theses.planning import plan
+
+async def begun(*words, **options):
+    print(subprocess.Popen(words, stdout=subprocess.DEVNULL).pid, flush=True)  # it waits for input, which stays open
+    os.kill(os.getpid(), 9)
+
+asyncio.create_subprocess_exec = begun
+asyncio.run(running._run(plan(load_thesis("self_test"), "tiny")[0], Path("."), print))
+"""
+
+
+def test_a_killed_reproduction_takes_its_stages_with_it(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    ) as reproduction:
+        assert reproduction.stdout is not None
+        stage = Path("/proc", reproduction.stdout.readline().strip(), "cmdline")
+        assert reproduction.wait() == -signal.SIGKILL
+        until_s = time.monotonic() + 120.0
+        while stage.exists() and stage.read_bytes():
+            assert time.monotonic() < until_s, "the stage goes on"
+            time.sleep(0.05)
 
 
 def test_an_experiment_runs_alone_from_the_command_line(tmp_path, capsys):

@@ -114,8 +114,10 @@ def test_an_interrupted_alphazero_stage_continues_with_its_games_and_judgements(
     assert len(places) == 3  # none twice, none missing
     assert places == sorted(set(places))
     assert [path.name for path in home.iterdir()] == ["judged.json"]
+    (home / "run").mkdir()  # killed before it was removed
     again = asyncio.run(run_stage(stage, tmp_path, emit=lambda *_: None))
     assert again == json.loads(json.dumps(result))
+    assert [path.name for path in home.iterdir()] == ["judged.json"]
 
 
 @pytest.mark.slow

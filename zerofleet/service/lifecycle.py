@@ -23,7 +23,6 @@ not drain.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import os
 import signal
@@ -40,6 +39,7 @@ from zerofleet.rpc.security.credentials import plain
 from zerofleet.service import logs
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.probes import Answer, ProbeServer
+from zerofleet.service.process_end import end_with
 from zerofleet.service.settings import ServiceSettings
 from zerofleet.storage.files import atomic_publish
 from zerofleet.telemetry import metrics, tracing
@@ -47,7 +47,6 @@ from zerofleet.telemetry import metrics, tracing
 __all__ = ["EXIT_FAILED", "EXIT_OK", "EXIT_REFUSED", "Drain", "Service", "run_service", "serve_until_drained"]
 
 EXIT_OK, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 log = structlog.get_logger()
 
@@ -130,7 +129,7 @@ class Service:
 def run_service(main: Callable[[Service], Awaitable[None]], settings: ServiceSettings) -> int:
     """Run a service process until it ends and return its exit code (see the module)."""
     logs.configure(settings.log_level, settings.log_format, settings.SERVICE)
-    if settings.parent_pid and not _end_with(settings.parent_pid):
+    if settings.parent_pid and not end_with(settings.parent_pid):
         return EXIT_FAILED
     code = asyncio.run(serve_until_drained(main, settings))
     tracing.close()
@@ -236,9 +235,3 @@ def _paths(service: Service) -> dict[str, Callable[[], Answer]]:
         "/livez": lambda: Answer(200, b"alive\n"),
         "/readyz": readiness,
     }
-
-
-def _end_with(parent_pid: int) -> bool:
-    """Request SIGTERM from the kernel when the parent dies; return whether it is still alive."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    return os.getppid() == parent_pid

@@ -126,7 +126,7 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
     return body
 
 
-def _minutes(stages: Mapping[str, float]) -> str:
+def _minutes(stages: Mapping[str, float | None]) -> str:
     """Return the times of the complete stages of an experiment."""
     core = f", {stages['core_minutes']:g} minutes of one core" if stages["core_minutes"] else ""
     return (

@@ -6,12 +6,13 @@ import os
 import platform
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.presets.tables import deep_merge
 from zerofleet.presets.theses.catalogue import Claim, Experiment, Thesis
-from zerofleet.presets.theses.planning import Planned, profile_of
+from zerofleet.presets.theses.planning import Planned, plan, profile_of
+from zerofleet.presets.theses.stages import LearnerStage, SarsaStage, TdStage
 from zerofleet.strength.claims.tallies import FIGURES, Estimate, Tally, difference, estimate, measured_estimate
 from zerofleet.strength.claims.verdicts import DIVERGED, VERDICTS, verdict
 
@@ -67,6 +68,7 @@ def _experiment(
     }
     open_arms = {one.arm for one in planned if one not in complete}
     diverged = {one.arm: f"{one.stage.id}: {why}" for one in complete if (why := results.diverged(one.stage))}
+    lengths = _Lengths(_trained(complete, results), _in_full(thesis, experiment))
     has_profile = profile in experiment.profiles
     return {
         "name": experiment.name,
@@ -79,7 +81,7 @@ def _experiment(
         "stages": {"complete": len(complete), "planned": len(planned)} | _minutes(complete, results),
         "open_stages": [one.stage.id for one in planned if one not in complete],
         "diverged": list(diverged.values()),
-        "claims": [_claim(claim, tallies, measures, open_arms, diverged) for claim in experiment.claims],
+        "claims": [_claim(claim, tallies, measures, open_arms, diverged, lengths) for claim in experiment.claims],
         "arms": [
             {"name": name, "label": arm.label, "thesis": arm.thesis, "rows": _rows(tallies[name])}
             for name, arm in experiment.arms.items()
@@ -103,12 +105,49 @@ def _experiment(
     }
 
 
-def _minutes(complete: Sequence[Planned], results: StageResults) -> dict[str, float]:
-    """Return the minutes of complete stages: expected of one core, of processes in their last start, and of wall-clock time."""
+class _Lengths(NamedTuple):
+    """Games of training by arm."""
+
+    here: dict[str, int]
+    """Number of games by arm in the complete stages; the fewest of several seeds."""
+    full: dict[str, int]
+    """Number of games in the profile full, of arms whose training is counted in games."""
+
+    def lack(self, claim: Claim) -> str:
+        """Return the reason for which the training of a claim's arms is too short to decide it; empty if it is not."""
+        for arm in (claim.arm, claim.minus_arm):
+            wanted = claim.games if claim.games and arm == claim.arm else self.full.get(arm, 0)
+            if self.here.get(arm, 0) < _ENOUGH * wanted:
+                return f"the claim is about {wanted:,} games of training, this profile has {self.here.get(arm, 0):,}"
+        return ""
+
+
+def _trained(complete: Sequence[Planned], results: StageResults) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in complete:
+        curve = (results.read(one.stage) or {}).get("curve") or []
+        games = max([tally.at for tally in results.tallies(one.stage)] + [point["games"] for point in curve], default=0)
+        found[one.arm] = min(games, found.get(one.arm, games))
+    return found
+
+
+def _in_full(thesis: Thesis, experiment: Experiment) -> dict[str, int]:
+    if "full" not in experiment.profiles:
+        return {}
+    planned = [one for one in plan(thesis, "full", only=[experiment.name]) if one.experiment == experiment.name]
+    return {one.arm: one.stage.games for one in planned if isinstance(one.stage, TdStage | SarsaStage | LearnerStage)}
+
+
+def _minutes(complete: Sequence[Planned], results: StageResults) -> dict[str, float | None]:
+    """Return the minutes of complete stages: expected of one core, of processes in their last start, and of wall-clock time.
+
+    Those of processes are None if a result lacks them, as results of earlier versions do.
+    """
     found = [results.read(one.stage) or {} for one in complete]
+    used = [one.get("cpu_seconds") for one in found]
     return {
         "expected_core_minutes": round(sum(one.seconds for one in complete) / 60.0, 1),
-        "core_minutes": round(sum(one.get("cpu_seconds", 0.0) for one in found) / 60.0, 1),
+        "core_minutes": None if None in used else round(sum(seconds or 0.0 for seconds in used) / 60.0, 1),
         "wall_minutes": round(sum(one.get("seconds", 0.0) for one in found) / 60.0, 1),
     }
 
@@ -118,11 +157,17 @@ def _measured(results: StageResults, one: Planned) -> dict[str, float]:
 
 
 def _claim(
-    claim: Claim, tallies: dict[str, list[Tally]], measures: Measured, open_arms: set[str], diverged: dict[str, str]
+    claim: Claim,
+    tallies: dict[str, list[Tally]],
+    measures: Measured,
+    open_arms: set[str],
+    diverged: dict[str, str],
+    lengths: _Lengths,
 ) -> dict[str, Any]:
     """Return a claim with our figure and the verdict.
 
     `open_arms` have stages without a result; `diverged` arms have a stage whose training diverged, with the reason.
+    A claim of a trained arm is about the games of training that it states, else about those of the profile full.
     """
     reason, chosen = "", _chosen(claim, tallies.get(claim.arm, []))
     if claim.measure:
@@ -132,17 +177,16 @@ def _claim(
         found = difference(chosen, _chosen(other, tallies.get(claim.minus_arm or claim.arm, [])), claim.figure)
     else:
         found = estimate(chosen, claim.figure)
-    trained = max((tally.at for tally in chosen or tallies.get(claim.arm, [])), default=0)
     decided = verdict(found, claim)
     if lost := [diverged[arm] for arm in (claim.arm, claim.minus_arm) if arm in diverged]:
         decided, reason = DIVERGED, lost[0]
     elif found is None:
         arms = {claim.arm or next(iter(measures)), claim.minus_arm}
         reason = "its stages were not run" if arms & open_arms else "no result in this profile"
+    elif lack := lengths.lack(claim):
+        decided, reason = "not run", lack
     elif claim.arm and found.interval == "count":
         decided, reason = "undecided", "one training seed gives a measure no interval"
-    elif trained < _ENOUGH * claim.games:
-        decided, reason = "not run", f"the claim is about {claim.games:,} games of training, this profile has {trained:,}"
     return {
         "text": claim.text,
         "thesis": claim.thesis,
@@ -151,7 +195,7 @@ def _claim(
         "estimate": None if found is None else found.as_json(),
         "seats": sorted({tally.seat for tally in chosen}),
         "nodes_per_move": _mean([tally.subject_nodes for tally in chosen]),
-        "trained_games": trained,
+        "trained_games": lengths.here.get(claim.arm, 0),
         "verdict": decided,
         "reason": reason,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -85,14 +86,13 @@ async def run_stages(
 
 
 def _without_network(reason: str) -> dict[str, Any]:
-    return {"tallies": [], DIVERGED: reason}
+    return {"tallies": [], DIVERGED: reason, "cpu_seconds": 0.0}
 
 
 async def _run(planned: Planned, folder: Path, on_progress: Callable[[Planned, float, str], None]) -> dict[str, Any]:
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "laboratory.stage", str(folder), stdin=pipe, stdout=pipe, stderr=pipe, limit=LINE_BYTES
-    )
+    words = (sys.executable, "-m", "laboratory.stage", str(folder), str(os.getpid()))
+    process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=pipe, limit=LINE_BYTES)
     result: dict[str, Any] | None = None
     try:
         assert process.stdin is not None  # noqa: S101 - a pipe

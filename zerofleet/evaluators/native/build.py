@@ -74,11 +74,11 @@ def _build(compiler: list[str], folder: Path, target: Path) -> None:
             for (part, name, width, rows, flags), compiled in zip(parts, objects, strict=True)
         ]
         with ThreadPoolExecutor(len(commands)) as at_once:
-            list(at_once.map(_run, commands))
+            list(at_once.map(lambda command: _run(command, scratch), commands))
         linked = f"{scratch}/{LIBRARY}"
         defined = [f'-DZF_SOURCES="{fingerprint(folder)}"', *(["-DZF_X86"] if x86 else [])]
         entries = [str(folder / f"{part}.c") for part in _OF_ALL]
-        _run([*compiler, *_COMMON, *defined, "-shared", *entries, *objects, "-o", linked, "-lm", "-pthread"])
+        _run([*compiler, *_COMMON, *defined, "-shared", *entries, *objects, "-o", linked, "-lm", "-pthread"], scratch)
         Path(linked).replace(target)
 
 
@@ -102,9 +102,11 @@ def _compiler() -> list[str]:
     raise BuildFailed(f"no C compiler found ({' or '.join(names)}); install gcc, or the wheel {_WHEEL}, and build again")
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], scratch: str) -> None:
+    """Run a compiler. The wheel's keeps its C library as compiled, 50 MB, where it can write, which a home need not be."""
+    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), f"{scratch}/cache")
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=caches | os.environ)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildFailed(f"{command[0]} cannot be run: {error}") from error
     if done.returncode:

@@ -78,7 +78,7 @@ class Claim(Bar):
     last: int = Field(default=1, ge=1)
     """Number of last judgements whose games are taken together."""
     games: int = Field(default=0, ge=0)
-    """Games of training that the claim is about; with fewer it is not decided."""
+    """Games of training that the claim is about; with fewer it is not decided. 0: those of the profile full, if any."""
     measure: str = ""
     """Measure, in place of a figure of meetings: a count of a benchmark, or, with an arm, one of its training, by seed."""
 
