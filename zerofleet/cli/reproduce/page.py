@@ -21,6 +21,12 @@ code{font-size:12px;background:#f3f5f6;padding:.1rem .3rem}svg{max-width:100%;he
 """
 
 
+_VERDICTS = (
+    "Beaten: the whole interval is beyond the figure to beat. Matched: it is beyond the figure to match, or holds it and is "
+    "narrow; of a figure with -+, it is within. Missed: it is on the wrong side. Undecided: it is too wide. Not run: no "
+    "result, or too short a training. The figure to match is the sense of a claim, such as 50 % for being ahead, and need "
+    "not be the number of the thesis."
+)
 _TRAINING = {
     "points_learner": "share of the points",
     "plies_won": "plies of a game won",
@@ -44,6 +50,7 @@ def html_page(report: Mapping[str, Any]) -> str:
         + escape(", ".join(f"{name} {number}" for name, number in report["versions"].items()))
         + ". Intervals are of 95 %: over training seeds (Student) where there are several, else over games.</p>",
         "<h2>Headlines</h2>",
+        f"<p>{_VERDICTS}</p>",
         _headlines(report["experiments"]),
     ]
     for number, experiment in enumerate(report["experiments"]):
@@ -69,8 +76,20 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
             shown = f'<span class="v {kind}">{claim["verdict"]}</span>' + (
                 f"<br/>{escape(claim['reason'])}" * bool(claim["reason"])
             )
-            rows.append([escape(claim["text"]), escape(claim["figure"]), escape(claim["thesis"]), ours, size, shown])
-    return _table(["claim", "figure", "thesis", "here, 95 %", "games, seats, seeds", "verdict"], rows, numbers={3})
+            given = (escape(claim[name]) for name in ("text", "figure", "thesis"))
+            rows.append([*given, _bar(claim["bar"]), ours, size, shown])
+    return _table(
+        ["claim", "figure", "thesis", "to match; to beat", "here, 95 %", "games, seats, seeds", "verdict"], rows, numbers={4}
+    )
+
+
+def _bar(bar: Mapping[str, Any]) -> str:
+    """Return the figures that decide a claim, which need not be the thesis's."""
+    match, beat = (f"{bar['match'] if number is None else number:g}" for number in (bar["match"], bar["beat"]))
+    if bar["better"] == "equal":
+        return f"{match} -+ {bar['tolerance']:g}"
+    words = ("at least", "more than") if bar["better"] == "higher" else ("at most", "less than")
+    return f"{words[0]} {match}; {words[1]} {beat}"
 
 
 def _size(claim: Mapping[str, Any]) -> str:
