@@ -45,6 +45,7 @@ __all__ = [
     "triton_config",
 ]
 
+PARSING_ATTEMPTS = 5
 _GOLDEN_POSITIONS = 8
 _GOLDEN_GAMES = 4
 _GOLDEN_SEED = 20181207  # the day AlphaZero appeared in Science
@@ -138,9 +139,23 @@ def export_served(
 
 
 def script(module: torch.nn.Module) -> torch.jit.ScriptModule:
-    """Compile the served form. It is not frozen, so that a server can move it to a device first."""
+    """Compile the served form. It is not frozen, so that a server can move it to a device first.
+
+    Before Python 3.13 the depth of a syntax tree under construction is counted once for all threads, so that torch's parsing
+    may fail while another thread formats a traceback, which parses source as well. It is repeated then.
+    """
     if module.training:
         raise CorruptModel("in training mode an evaluation would depend on the rest of its batch; call eval() before export")
+    for _ in range(PARSING_ATTEMPTS - 1):
+        try:
+            return _scripted(module)
+        except SystemError as error:
+            if "recursion depth mismatch" not in str(error):
+                raise
+    return _scripted(module)
+
+
+def _scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:
     scripted: torch.jit.ScriptModule = torch.jit.script(module)
     return scripted
 

@@ -13,6 +13,7 @@ from google.protobuf import text_format
 from safetensors.torch import load_file
 from tritonclient.grpc import model_config_pb2
 
+from trainer import export
 from trainer.export import Lineage, export_network, triton_config
 from trainer.network import new_network
 from zerofleet.contracts.manifests import check_golden
@@ -51,6 +52,36 @@ def test_export_leaves_the_network_in_training_mode_and_its_weights_alone(store,
     for name, tensor in network.state_dict().items():
         assert torch.equal(tensor, before[name])
         assert torch.equal(tensor, stored[name])
+
+
+@pytest.mark.parametrize(
+    ("fault", "survives"),
+    [("AST constructor recursion depth mismatch (before=87, after=116)", True), ("error return without exception set", False)],
+)
+def test_an_export_is_repeated_when_another_thread_disturbs_the_parsing_of_its_source(
+    store, game, network, small, monkeypatch, fault, survives
+):
+    faults = [SystemError(fault)] * 2
+    compile_module = torch.jit.script
+
+    def disturbed(module):
+        if faults:
+            raise faults.pop()
+        return compile_module(module)
+
+    monkeypatch.setattr(torch.jit, "script", disturbed)
+    if survives:
+        assert export_network(store, game, network, small, lineage=Lineage()) == 1
+        assert not faults
+    else:
+        with pytest.raises(SystemError, match="without exception"):
+            export_network(store, game, network, small, lineage=Lineage())
+
+
+def test_an_export_that_is_disturbed_every_time_fails(network, monkeypatch):
+    monkeypatch.setattr(torch.jit, "script", lambda _: (_ for _ in ()).throw(SystemError("recursion depth mismatch")))
+    with pytest.raises(SystemError):
+        export.script(network.eval())
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
