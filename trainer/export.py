@@ -141,7 +141,7 @@ def export_served(
 def script(module: torch.nn.Module) -> torch.jit.ScriptModule:
     """Compile the served form. It is not frozen, so that a server can move it to a device first.
 
-    Before Python 3.13 the depth of a syntax tree under construction is counted once for all threads, so that torch's parsing
+    In CPython 3.11 the depth of a syntax tree under construction is counted once for all threads, so that torch's parsing
     may fail while another thread formats a traceback, which parses source as well. It is repeated then.
     """
     if module.training:
