@@ -100,8 +100,9 @@ async def test_more_searches_than_allowed_are_refused(open_wire, publish, loader
         async with asyncio.TaskGroup() as group:
             thinking = group.create_task(client.evaluate(MODEL, [], simulations=20))
             assert await asyncio.to_thread(loader.entered.wait, 60)
-            with pytest.raises(Overloaded, match="1 searches are under way"):
-                await client.evaluate(MODEL, [], simulations=20)
+            async with EvaluationClient(wire.server.address, timeout_s=1.0) as impatient:
+                with pytest.raises(Overloaded, match="1 searches are under way"):
+                    await impatient.evaluate(MODEL, [], simulations=20)
             loader.gate.set()
         assert len(thinking.result().moves) == 9
         assert len((await client.evaluate(MODEL, [], simulations=20)).moves) == 9
