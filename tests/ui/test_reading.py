@@ -113,9 +113,12 @@ async def test_the_overview_of_a_live_run_is_that_of_zerofleet_status(runs, tmp_
     run.paths.announce("trainer").write_text(json.dumps(said))
     (service,) = live_services(run.paths)
     async with contextlib.aclosing(live.follow(run)) as followed:
+        before_s = time.time()
         now = (await anext(followed)).overview()
+        after_s = time.time()
         assert (now.is_live, [(one.name, one.state) for one in now.services]) == (True, [("trainer", "ready")])
-        assert now.elapsed_s == pytest.approx(time.time() - service.started_at_s, abs=5.0)  # not that of the last session
+        assert before_s - service.started_at_s - 1.0 <= now.elapsed_s  # not that of the last session
+        assert now.elapsed_s <= after_s - service.started_at_s + 1.0
         run.paths.announce("trainer").unlink()
         assert not (await anext(followed)).is_live
         run.paths.announce("worker-0").write_text(json.dumps(said))
