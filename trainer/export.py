@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
+from torch.jit import _recursive as recursive
 
 from games.core import Game
 from games.positions import parameters_text
@@ -152,7 +153,15 @@ def script(module: torch.nn.Module) -> torch.jit.ScriptModule:
         except SystemError as error:
             if "recursion depth mismatch" not in str(error):
                 raise
+            _forget_types()
     return _scripted(module)
+
+
+def _forget_types() -> None:
+    """Have torch compile all modules anew: a failure leaves types without some of their methods."""
+    torch._C._jit_clear_class_registry()
+    recursive.concrete_type_store = recursive.ConcreteTypeStore()
+    torch.jit._state._clear_class_state()
 
 
 def _scripted(module: torch.nn.Module) -> torch.jit.ScriptModule:
