@@ -18,6 +18,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -52,6 +53,19 @@ _OK, _CANCELLED = (int(code.value[0]) for code in (grpc.StatusCode.OK, grpc.Stat
 log = structlog.get_logger()
 
 Answered = asyncio.Future[RequestOutput]
+
+
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """Request in the queue, with what its reply needs."""
+
+    request: Request
+    served: ServedVersion
+    places: list[Any]
+    """Arrays in the region for the outputs."""
+    shapes: tuple[OutputShape, ...]
+    began_s: float
+    span: tracing.Span
 
 
 class BlockConnection:
@@ -192,7 +206,7 @@ class BlockConnection:
             raise
         self._waiting[request.slot] = request.ticket, ticket
         ticket.future.add_done_callback(
-            functools.partial(self._answer, request, served, places=places, shapes=shapes, began_s=began_s, span=span)
+            functools.partial(self._answer, _Queued(request, served, places, shapes, began_s, span))
         )
 
     @staticmethod
@@ -213,53 +227,36 @@ class BlockConnection:
             raise InvalidRequest(f"{request.extra_heads} extra heads are wanted; this version has {known}")
         return tuple(OutputShape.of(output.datatype, output.width) for output in contract.outputs[:count])
 
-    def _answer(
-        self,
-        request: Request,
-        served: ServedVersion,
-        future: Answered,
-        *,
-        places: list[Any],
-        shapes: tuple[OutputShape, ...],
-        began_s: float,
-        span: tracing.Span,
-    ) -> None:
+    def _answer(self, queued: _Queued, future: Answered) -> None:
         """Send the reply of a request that is done; called by its future."""
+        request = queued.request
         self._waiting.pop(request.slot, None)  # None after `close`
         if future.cancelled():
-            _end(span)
+            _end(queued.span)
             reply = Reply(_CANCELLED, request.slot, request.ticket, text="the request was cancelled")
         else:
-            reply = self._reply(request, served, future, places=places, shapes=shapes, began_s=began_s, span=span)
+            reply = self._reply(queued, future)
         if not self._closed:
             self._send(reply)
 
     @staticmethod
-    def _reply(
-        request: Request,
-        served: ServedVersion,
-        future: Answered,
-        *,
-        places: list[Any],
-        shapes: tuple[OutputShape, ...],
-        began_s: float,
-        span: tracing.Span,
-    ) -> Reply:
+    def _reply(queued: _Queued, future: Answered) -> Reply:
         """Write the outputs of a request into its slot, count it, and return its reply, which may be a refusal."""
+        request, served, span = queued.request, queued.served, queued.span
         try:
             result = future.result()
-            for place, rows in zip(places, result.output, strict=False):  # extra heads only as requested
+            for place, rows in zip(queued.places, result.output, strict=False):  # extra heads only as requested
                 place[:] = rows
         except Exception as error:
             _end(span, error)
-            served.statistics.failure.add(time.monotonic() - began_s)
+            served.statistics.failure.add(time.monotonic() - queued.began_s)
             return _refusal(request, error)
         if span is not tracing.NO_SPAN:
             tracing.note(span, model=served.manifest.model, version=served.version, positions=request.rows)
             tracing.note(span, queue_s=round(result.queue_s, 6), compute_s=round(result.compute_s, 6))
         _end(span)
-        served.statistics.success.add(time.monotonic() - began_s)
-        return Reply(_OK, request.slot, request.ticket, served.version, shapes)
+        served.statistics.success.add(time.monotonic() - queued.began_s)
+        return Reply(_OK, request.slot, request.ticket, served.version, queued.shapes)
 
     def _refuse(self, request: Request, error: Exception) -> None:
         self._send(_refusal(request, error))
