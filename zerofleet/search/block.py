@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -39,10 +39,12 @@ from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import ROOT
 from zerofleet.search.tree_view import TreeNode, view_node
 
-__all__ = ["LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
+__all__ = ["ABSORBED", "LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
 
 LAST_SEED = (1 << 63) - 1  # fits signed and unsigned words alike
 MOST_VALUE = 1.001  # 1 plus rounding of a mean of scores in [-1, 1]
+ABSORBED: Final = ("C", "W")
+"""Evaluations as compiled code takes them: an array that cannot be written, as of a message, is another type, compiled anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +196,7 @@ class SearchBlock:
         players = self.game.spec().num_players
         if policy.shape != (self._used, self._rows.legal.shape[1]) or value.shape != (self._used, players):
             raise ValueError(f"policy {policy.shape} and value {value.shape} do not fit {self._used} leaves")
-        policy = np.ascontiguousarray(policy, dtype=np.float32)
-        value = np.ascontiguousarray(value, dtype=np.float32)
+        policy, value = (np.require(array, np.float32, ABSORBED) for array in (policy, value))
         _require("policy", policy, (policy >= 0.0) & (policy < np.inf), "finite numbers from 0 up")
         _require("value", value, np.abs(value) <= MOST_VALUE, "numbers in [-1, 1]")
         if self._worlds is not None and self._extra_heads:

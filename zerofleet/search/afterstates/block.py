@@ -24,7 +24,7 @@ from zerofleet.search.afterstates.choice import policy_of
 from zerofleet.search.afterstates.kernel import FINISHED, IDLE, PLAYING
 from zerofleet.search.afterstates.opponents import SELF, Opponent, Opponents
 from zerofleet.search.afterstates.settings import AfterstateSettings
-from zerofleet.search.block import Leaves, SearchCounters
+from zerofleet.search.block import ABSORBED, Leaves, SearchCounters
 from zerofleet.search.kernel import EXTERNAL
 
 __all__ = ["AfterstateBlock"]
@@ -122,7 +122,7 @@ class AfterstateBlock:
             raise ValueError(f"value {value.shape} does not fit {self._used} afterstates")
         if not (np.abs(value) <= _MOST_VALUE).all():
             raise ValueError("a value of the evaluation is not a number in [-1, 1]")
-        kernel.commit(self.game, self._arena, self._policy, np.ascontiguousarray(value, dtype=np.float32))
+        kernel.commit(self.game, self._arena, self._policy, np.require(value, np.float32, ABSORBED))
         self._used = 0
 
     def finished(self) -> list[int]:

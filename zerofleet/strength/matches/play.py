@@ -28,6 +28,7 @@ from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
 from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
 from zerofleet.strength.matches.agent_pool import ASKING_THREADS, AgentPool, Question, seen_by_mover
 from zerofleet.strength.matches.effort import Effort
+from zerofleet.strength.matches.openings import draw_openings
 from zerofleet.strength.matches.scoreboard import GameResult
 from zerofleet.strength.matches.terms import Pairing
 
@@ -115,6 +116,7 @@ async def play_games(
     warm = set[bool]()  # whether games of agents alone (False) and games with a search (True) are compiled
     threads = settings.agent_threads
     asking = threads if isinstance(evaluator, ImmediateEvaluator) else ASKING_THREADS  # the former do not wait for a server
+    await asyncio.to_thread(_warm_up_rules, cast("Hashable", game))
     async with AgentPool(game, make_agent, waiting_for(evaluator), threads=threads, asking=asking) as agents:
         while True:
             for slot in block.idle():
@@ -150,6 +152,17 @@ def waiting_for(evaluator: Evaluator) -> Evaluate:
         return asyncio.run_coroutine_threadsafe(evaluator.evaluate(batch, version=version), loop).result()
 
     return evaluate
+
+
+@functools.lru_cache(typed=True)
+def _warm_up_rules(game: Any) -> None:
+    """Load or compile the rules that this module calls by themselves, on the event loop: of openings, seats and results."""
+    next(draw_openings(game, plies=1, seed=0), None)
+    state = positions.new_state(game)
+    while not core.is_over(game, state):
+        core.to_move(game, state)
+        core.play(game, state, positions.legal(game, state)[0])
+    positions.final_scores(game, state)
 
 
 @functools.lru_cache(typed=True)
@@ -230,5 +243,5 @@ def _movers(played: PlayedGame) -> list[int]:
     state, seats = positions.new_state(played.game, played.seed), []
     for move in played.moves:
         seats.append(core.to_move(played.game, state))
-        core.play(played.game, state, move)
+        core.play(played.game, state, int(move))
     return seats
