@@ -19,8 +19,9 @@ from selfplay_worker.publisher import Publisher
 from zerofleet.errors import Overloaded
 from zerofleet.evaluators import kserve
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.evaluators.kserve import FIRST_BACKOFF_S, MAX_BACKOFF_S, MAX_IN_FLIGHT, KServeEvaluator
+from zerofleet.evaluators.kserve import MAX_IN_FLIGHT, KServeEvaluator
 from zerofleet.rpc.backoff import Backoff
+from zerofleet.rpc.calls import FIRST_BACKOFF_S, MAX_BACKOFF_S
 from zerofleet.rpc.security.shares import Shares
 
 batching = borrowed("promise_batching", "inference_server/test_batcher.py")

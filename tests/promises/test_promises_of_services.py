@@ -26,7 +26,8 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.errors import CorruptModel
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.control import ModelControl
-from zerofleet.evaluators.kserve import FIRST_BACKOFF_S, MAX_BACKOFF_S, KServeEvaluator
+from zerofleet.evaluators.kserve import KServeEvaluator
+from zerofleet.rpc.calls import FIRST_BACKOFF_S, MAX_BACKOFF_S
 from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.storage.model_store import DirectoryStore
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Protocol
 
 import numpy as np
 
-from zerofleet.errors import first_error
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.rpc.calls import all_of
 
 __all__ = ["evaluate_by_version"]
 
@@ -32,12 +31,8 @@ async def evaluate_by_version(evaluate: Evaluate, batch: LeafBatch, versions: np
         return await evaluate(batch, version=wanted[0])
     places = [np.flatnonzero(versions == version) for version in wanted]
     parts = [LeafBatch(batch.states[rows], batch.legal[rows], batch.extra_heads, batch.head_width) for rows in places]
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(evaluate(part, version=version)) for version, part in zip(wanted, parts, strict=True)]
-    except ExceptionGroup as failures:
-        raise first_error(failures) from None
-    return _joined([task.result() for task in tasks], places)
+    found = await all_of(evaluate(part, version=version) for version, part in zip(wanted, parts, strict=True))
+    return _joined(found, places)
 
 
 def _joined(parts: list[Evaluation], places: list[np.ndarray]) -> Evaluation:

@@ -15,7 +15,6 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2 as kserve
 from tritonclient.grpc import service_pb2_grpc
@@ -30,19 +29,17 @@ from zerofleet.contracts.naming import (
     require_model_name,
 )
 from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError, first_error
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError
 from zerofleet.evaluators.addresses import may_have_replicas
 from zerofleet.evaluators.answers import check_answer, refuse_answer
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion, empty_evaluation
-from zerofleet.rpc.backoff import Backoff
+from zerofleet.rpc.calls import Patience, all_of
 from zerofleet.rpc.channel_client import ChannelClient
 from zerofleet.rpc.inference_channels import call_error, open_inference_channel
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
 __all__ = ["KServeEvaluator"]
 
-FIRST_BACKOFF_S = 0.02
-MAX_BACKOFF_S = 2.0
 MAX_IN_FLIGHT = 64  # requests of one evaluator; further ones wait
 MISSING_S = 2.0
 """Maximum time for which a version missing at one replica is requested from others."""
@@ -102,7 +99,7 @@ class KServeEvaluator(ChannelClient):
         if len(requests) == 1:
             replies = [await self._send(requests[0])]
         else:
-            replies = await self._send_all(requests)
+            replies = await all_of(self._send(request) for request in requests)
         parts = [_read_reply(reply, request) for reply, request in zip(replies, requests, strict=True)]
         policy, value, *extra_heads = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         return Evaluation(policy, value, version, tuple(extra_heads))
@@ -122,37 +119,21 @@ class KServeEvaluator(ChannelClient):
         request.raw_input_contents.append(legal.astype("<i2", copy=False).tobytes())
         return request
 
-    async def _send_all(self, requests: list[Any]) -> list[Any]:
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._send(request)) for request in requests]
-        except* ZerofleetError as errors:
-            raise first_error(errors) from errors
-        return [task.result() for task in tasks]
-
     async def _send(self, request: Any) -> Any:
         """Send one request, with jittered back-off while the server is overloaded or unreachable.
 
         Each attempt may reach another replica, so a missing version is retried as well.
         """
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        backoff = Backoff(FIRST_BACKOFF_S, MAX_BACKOFF_S, rng=self._rng, least_share=0.0)
+        patience = Patience(self._retry_time_s, rng=self._rng)  # the wait for a slot counts
         async with self._slots:
-            while True:
-                try:
-                    return await self._stub.ModelInfer(
-                        request, timeout=self._timeout_s, wait_for_ready=True, metadata=self._metadata
-                    )
-                except grpc.aio.AioRpcError as failure:
-                    error = call_error(failure, target=self.target)
-                    pause_s = backoff.next_s()
-                    if loop.time() + pause_s >= began_s + self._patience_s(error):
-                        raise await self.explained(error) from failure
-                await asyncio.sleep(pause_s)
-                self._on_retry(error)
+            return await self.repeated(
+                lambda: self._stub.ModelInfer(request, timeout=self._timeout_s, wait_for_ready=True, metadata=self._metadata),
+                lambda failure: call_error(failure, target=self.target),
+                patience,
+                on_retry=self._on_retry,
+            )
 
-    def _patience_s(self, error: ZerofleetError) -> float:
+    def _retry_time_s(self, error: ZerofleetError) -> float:
         """Return the retry time for a failure."""
         if isinstance(error, Overloaded | Unavailable):
             return self._retry_s

@@ -18,17 +18,15 @@ from games.core import Game
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS, model_name
 from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.shared_memory import PROTOCOL, Hello, rows_in, slot_bytes_of
-from zerofleet.errors import InvalidRequest, Overloaded, Unavailable, ZerofleetError, first_error
+from zerofleet.errors import InvalidRequest, Overloaded, Unavailable, ZerofleetError
 from zerofleet.evaluators.answers import check_answer, refuse_answer
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion, empty_evaluation
 from zerofleet.evaluators.block_link import BlockLink
-from zerofleet.rpc.backoff import Backoff
+from zerofleet.rpc.calls import Patience, all_of
 from zerofleet.rpc.security.tokens import require_token
 
 __all__ = ["SharedMemoryEvaluator"]
 
-FIRST_BACKOFF_S = 0.02
-MAX_BACKOFF_S = 2.0
 CONNECT_S = 5.0
 SLOTS = 8
 """Requests in progress; further ones wait. A worker has one for each lane."""
@@ -113,23 +111,15 @@ class SharedMemoryEvaluator:
         if len(batch) <= rows:
             policy, value, *extra_heads = await self._ask(batch, version)
         else:
-            policy, value, *extra_heads = map(np.concatenate, zip(*await self._ask_parts(batch, version, rows), strict=True))
+            cuts = [slice(start, start + rows) for start in range(0, len(batch), rows)]
+            parts = [LeafBatch(batch.states[cut], batch.legal[cut], batch.extra_heads) for cut in cuts]
+            answers = await all_of(self._ask(part, version) for part in parts)
+            policy, value, *extra_heads = map(np.concatenate, zip(*answers, strict=True))
         return Evaluation(policy, value, version, tuple(extra_heads))
-
-    async def _ask_parts(self, batch: LeafBatch, version: ModelVersion, rows: int) -> list[list[np.ndarray]]:
-        cuts = [slice(start, start + rows) for start in range(0, len(batch), rows)]
-        parts = [LeafBatch(batch.states[cut], batch.legal[cut], batch.extra_heads) for cut in cuts]
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._ask(part, version)) for part in parts]
-        except* ZerofleetError as errors:
-            raise first_error(errors) from errors
-        return [task.result() for task in tasks]
 
     async def _ask(self, batch: LeafBatch, version: ModelVersion) -> list[np.ndarray]:
         """Return the checked outputs, with jittered back-off while the server is overloaded or unreachable."""
-        loop = asyncio.get_running_loop()
-        began_s, backoff = loop.time(), None
+        began_s, patience = asyncio.get_running_loop().time(), None
         while True:
             try:
                 link = self._link if self._link is not None and not self._link.closed else await self._connected()
@@ -138,9 +128,9 @@ class SharedMemoryEvaluator:
                     refuse_answer((self._model, version), f"{len(found)} outputs, want {2 + batch.extra_heads}")
                 return check_answer(found, batch.legal.shape, (self._model, version))
             except (Overloaded, Unavailable) as error:
-                backoff = backoff or Backoff(FIRST_BACKOFF_S, MAX_BACKOFF_S, rng=self._rng, least_share=0.0)
-                pause_s, failure = backoff.next_s(), error
-                if loop.time() + pause_s >= began_s + self._retry_s:
+                patience = patience or Patience(lambda _: self._retry_s, rng=self._rng, began_s=began_s)
+                pause_s, failure = patience.pause_s(error), error
+                if pause_s is None:
                     raise
             await asyncio.sleep(pause_s)
             self._on_retry(failure)

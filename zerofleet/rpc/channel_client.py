@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -11,7 +12,7 @@ from typing import Self, TypeVar
 import grpc
 
 from zerofleet.errors import Overloaded, Unavailable, ZerofleetError
-from zerofleet.rpc.backoff import Backoff
+from zerofleet.rpc.calls import Patience
 from zerofleet.rpc.requests import outgoing
 from zerofleet.rpc.security.diagnosis import why_unreachable
 from zerofleet.rpc.security.tls import PLAIN, Tls
@@ -20,7 +21,6 @@ from zerofleet.rpc.security.tokens import token_metadata
 __all__ = ["ChannelClient"]
 
 FIRST_RETRY_S = 0.1
-MAX_RETRY_S = 2.0
 
 Reply = TypeVar("Reply")
 
@@ -78,17 +78,32 @@ class ChannelClient:
         An overloaded server refuses a call before it does anything, so that any call may be repeated.
         Raises the error that `meaning` makes of a failed call. Cancellation: that of the call.
         """
-        loop = asyncio.get_running_loop()
-        ends_s = loop.time() + patience_s
-        backoff = Backoff(FIRST_RETRY_S, MAX_RETRY_S, rng=random.Random(), least_share=0.0)  # noqa: S311 - jitter, not a secret
+        rng = random.Random()  # noqa: S311 - jitter, not a secret
+        time_s = functools.partial(_while_overloaded, patience_s)
+        return await self.repeated(start, meaning, Patience(time_s, rng=rng, first_s=FIRST_RETRY_S))
+
+    async def repeated(
+        self,
+        start: Callable[[], Awaitable[Reply]],
+        meaning: Callable[[grpc.aio.AioRpcError], ZerofleetError],
+        patience: Patience,
+        *,
+        on_retry: Callable[[ZerofleetError], None] = lambda failure: None,
+    ) -> Reply:
+        """Return the reply of a call, made again after each pause of `patience`; `on_retry` is called with each reason.
+
+        Raises the error that `meaning` makes of the last failure. Cancellation: that of the call.
+        """
         while True:
             try:
                 return await start()
             except grpc.aio.AioRpcError as failure:
-                error, pause_s = meaning(failure), backoff.next_s()
-                if not isinstance(error, Overloaded) or loop.time() + pause_s >= ends_s:
+                error = meaning(failure)
+                pause_s = patience.pause_s(error)
+                if pause_s is None:
                     raise await self.explained(error) from failure
             await asyncio.sleep(pause_s)
+            on_retry(error)
 
     async def explained(self, error: ZerofleetError) -> ZerofleetError:
         """Return the error of a call; if the server is unreachable because of TLS, one that names the cause.
@@ -99,3 +114,8 @@ class ChannelClient:
             return error
         why = await why_unreachable(self.target, self._tls, known_as=self._known_as)
         return error if why is None else Unavailable(f"{self.target} cannot be reached: {why}")
+
+
+def _while_overloaded(patience_s: float, error: ZerofleetError) -> float:
+    """Return the time for which a call is repeated after a failure."""
+    return patience_s if isinstance(error, Overloaded) else 0.0

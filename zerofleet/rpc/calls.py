@@ -1,0 +1,60 @@
+"""Calls of a client: how long a failed one is repeated, and several at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from zerofleet.errors import ZerofleetError, first_error
+from zerofleet.rpc.backoff import Backoff
+
+__all__ = ["FIRST_BACKOFF_S", "MAX_BACKOFF_S", "Patience", "all_of"]
+
+FIRST_BACKOFF_S = 0.02
+MAX_BACKOFF_S = 2.0
+
+Reply = TypeVar("Reply")
+
+
+class Patience:
+    """Limit on the repetition of one call: jittered pauses until the time for its failure is over.
+
+    time_s   time for a failure, from `began_s` to the start of the last attempt, in seconds; 0: the failure is final
+    began_s  start of the call by the clock of the event loop; now by default
+    first_s  maximum of the first pause; that of all pauses is `MAX_BACKOFF_S`
+
+    Create it inside the event loop, at the latest when the first attempt failed.
+    """
+
+    def __init__(
+        self,
+        time_s: Callable[[ZerofleetError], float],
+        *,
+        rng: random.Random,
+        began_s: float | None = None,
+        first_s: float = FIRST_BACKOFF_S,
+    ) -> None:
+        self._time_s = time_s
+        self._now_s = asyncio.get_running_loop().time
+        self._began_s = self._now_s() if began_s is None else began_s
+        self._backoff = Backoff(first_s, MAX_BACKOFF_S, rng=rng, least_share=0.0)
+
+    def pause_s(self, error: ZerofleetError) -> float | None:
+        """Return the pause before the next attempt after a failure; None if that would begin too late."""
+        pause_s = self._backoff.next_s()
+        return pause_s if self._now_s() + pause_s < self._began_s + self._time_s(error) else None
+
+
+async def all_of(calls: Iterable[Coroutine[Any, Any, Reply]]) -> list[Reply]:
+    """Return the replies of calls in progress at the same time, in order. When one fails, the others are cancelled.
+
+    Raises the first error. Cancellation: cancels every call.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in calls]
+    except ExceptionGroup as failures:
+        raise first_error(failures) from failures
+    return [task.result() for task in tasks]
