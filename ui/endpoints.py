@@ -30,6 +30,8 @@ __all__ = ["API", "Endpoint", "Fault", "Parameter", "StrictValue", "openapi", "r
 
 API = "/api/v1"
 MAX_BODY_BYTES = 64 << 10
+MOST_TEXT = 32_000
+"""Characters of the moves of a game in a request."""
 
 Body = TypeVar("Body", bound=BaseModel)
 Handler = Callable[[Request], Awaitable[BaseModel | Response]]

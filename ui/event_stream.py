@@ -12,7 +12,10 @@ from games.errors import GameError
 from ui.endpoints import Fault
 from zerofleet.errors import ZerofleetError
 
-__all__ = ["Events", "streamed"]
+__all__ = ["LOOK_EVERY_S", "Events", "streamed"]
+
+LOOK_EVERY_S = 0.25
+"""Time between two looks at a search in progress."""
 
 Events = AsyncGenerator[tuple[str, BaseModel]]
 """Names and values of events."""

@@ -13,7 +13,7 @@ from starlette.responses import Response
 import games
 from games.positions import changed_parameters, move_names
 from ui.catalogue import Catalogue
-from ui.endpoints import Endpoint, Parameter, StrictValue, read_body
+from ui.endpoints import MOST_TEXT, Endpoint, Parameter, StrictValue, read_body
 from ui.event_stream import streamed
 from ui.tables import Seats, Snapshot, Table, Tables
 from ui.thinking import expected_line, thinking_events
@@ -24,7 +24,6 @@ from zerofleet.search import RootAnalysis
 __all__ = ["PlayEndpoints"]
 
 MOST_SIMULATIONS = 100_000
-MOST_TEXT = 32_000  # characters of the moves of a game
 LAST_SEED = (1 << 63) - 1
 
 

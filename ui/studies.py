@@ -20,6 +20,7 @@ from games.core import Game
 from games.errors import GameError
 from games.positions import read_moves, replay
 from ui.catalogue import OpenRun
+from ui.event_stream import LOOK_EVERY_S
 from ui.model_servers import ModelServers
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.opening import evaluating
@@ -32,7 +33,6 @@ __all__ = ["MOST_STUDIES", "NO_MODEL", "Studies", "Study", "UnknownStudy", "Wish
 MOST_STUDIES = 4
 """Trees in memory; a further one takes the place of the least recently used."""
 NO_MODEL = "none"
-LOOK_EVERY_S = 0.25
 
 log = structlog.get_logger()
 

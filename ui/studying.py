@@ -16,7 +16,7 @@ from games.core import Game, State, play
 from games.kit import svg
 from games.positions import changed_parameters, drawing, move_names, read_moves
 from ui.catalogue import Catalogue
-from ui.endpoints import Endpoint, Parameter, StrictValue, read_body
+from ui.endpoints import MOST_TEXT, Endpoint, Parameter, StrictValue, read_body
 from ui.event_stream import Events, streamed
 from ui.studies import NO_MODEL, Studies, Study, Wish
 from zerofleet.errors import InvalidRequest
@@ -27,7 +27,6 @@ __all__ = ["StudyEndpoints"]
 
 MOST_SIMULATIONS = 20_000  # a tree of Abalone then has about 100 MB
 MOST_CHILDREN = 24
-MOST_TEXT = 32_000
 
 
 class NewStudy(StrictValue):

@@ -21,6 +21,7 @@ from games.core import Game
 from games.errors import GameError
 from games.positions import read_moves
 from ui.catalogue import OpenRun
+from ui.event_stream import LOOK_EVERY_S
 from ui.model_servers import ModelServers
 from ui.searches import Searches
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
@@ -33,11 +34,9 @@ from zerofleet.search.settings import default_simulations
 from zerofleet.search.watched import WatchedSearch
 from zerofleet.supervisor.entrants import Entrants, entrants, is_model, serving_agent, version_of
 
-__all__ = ["LOOK_EVERY_S", "Seats", "Snapshot", "Table", "Tables", "UnknownTable", "Watched"]
+__all__ = ["Seats", "Snapshot", "Table", "Tables", "UnknownTable", "Watched"]
 
 _SEEDS = 1 << 32
-LOOK_EVERY_S = 0.25
-"""Time between two looks at a search in progress."""
 
 log = structlog.get_logger()
 

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 
 import pytest
 
+from games.connect_four import ConnectFour
 from zerofleet.errors import ConfigurationError
+from zerofleet.library.cluster import plan_for
+from zerofleet.library.planning import costs
 from zerofleet.library.planning.costs import read_costs, save_figures
 
 
 def test_the_shipped_example_can_be_read():
-    costs = read_costs(None, game="connect_four")
-    assert costs.game == "connect_four"
-    assert costs.evaluations_per_device > 0
+    found = read_costs(None, game="connect_four")
+    assert found.game == "connect_four"
+    assert found.evaluations_per_device > 0
 
 
 def test_figures_of_other_benchmarks_stay_when_one_is_saved(tmp_path):
@@ -45,6 +49,41 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path, content):
     path.write_text(content)
     with pytest.raises(ConfigurationError, match=r"costs\.json"):
         read_costs(path, game="connect_four")
+
+
+@pytest.fixture
+def example(tmp_path):
+    """The shipped example, in a file of its own."""
+    path = tmp_path / "costs.json"
+    path.write_bytes(resources.files("zerofleet.library.planning").joinpath("example_costs.json").read_bytes())
+    return path
+
+
+def test_costs_that_are_not_above_0_are_refused_by_name_and_with_them_the_plan_of_a_fleet(example):
+    measured = json.loads(example.read_text())
+    measured["measured"]["train"]["figures"].update(samples_per_second=0, plies_per_game=float("nan"))
+    measured["measured"]["serve"]["figures"]["worker_cores"] = -1.5
+    example.write_text(json.dumps(measured))
+    wrong = r"costs\.json has serve\.worker_cores = -1\.5, train\.samples_per_second = 0, train\.plies_per_game = nan, wanted"
+    with pytest.raises(ConfigurationError, match=wrong):
+        read_costs(example, game="connect_four")
+    with pytest.raises(ConfigurationError, match=wrong):
+        plan_for(ConnectFour(), example, gpus=1, workers=1)
+
+
+def test_a_file_is_parsed_again_only_when_it_changed(example, monkeypatch):
+    parsed, from_json = [], costs.from_json
+
+    def noted(content):
+        parsed.append(content)
+        return from_json(content)
+
+    monkeypatch.setattr(costs, "from_json", noted)
+    before = [read_costs(example, game="connect_four") for _ in range(3)]
+    assert (len(parsed), before) == (1, before[:1] * 3)
+    figures = json.loads(example.read_text())["measured"]["train"]["figures"]
+    save_figures(example, "train", {**figures, "samples_per_second": 1.25})
+    assert read_costs(example, game="connect_four").samples_per_second == 1.25
 
 
 def test_a_file_that_is_not_costs_is_not_overwritten(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import os
 import platform
 from collections.abc import Mapping
@@ -25,6 +27,23 @@ EXAMPLE = "example_costs.json"
 Kind = Literal["search", "serve", "train"]
 
 _KINDS: tuple[Kind, ...] = ("search", "serve", "train")
+_NUMBERS: tuple[tuple[Kind, str], ...] = (
+    ("search", "simulations_per_cpu_second"),
+    ("search", "positions_per_second"),
+    ("search", "simulations_per_second_per_core"),
+    ("search", "bytes_per_game"),
+    ("serve", "served_positions_per_second"),
+    ("serve", "worker_cores"),
+    ("serve", "bytes_asked_per_position"),
+    ("serve", "bytes_answered_per_position"),
+    ("train", "samples_per_second"),
+    ("train", "batch_size"),
+    ("train", "games_validated_per_second"),
+    ("train", "plies_per_game"),
+    ("train", "bytes_per_record"),
+    ("train", "disk_bytes_per_game"),
+    ("train", "bytes_per_sample"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +94,12 @@ def save_figures(path: Path, kind: Kind, figures: Mapping[str, Any]) -> None:
 def read_costs(path: Path | None, *, game: str) -> Costs:
     """Return the costs of a file, or those of the shipped example if `path` is None.
 
-    Raises `ConfigurationError` if the file is damaged, lacks a measurement, or is for a game other than `game`.
+    A file is parsed once for each version on disk. Raises `ConfigurationError` if the file is damaged, lacks a measurement, has
+    one that is not a number above 0, or is for a game other than `game`.
     """
     example = Path(str(resources.files(__package__) / EXAMPLE))
     chosen = path or example
-    known = _read(chosen)
+    known = _measured(chosen)
     missing = [f"zerofleet bench {kind} --game … --save {chosen}" for kind in _KINDS if kind not in known]
     if missing:
         raise ConfigurationError(f"{chosen} lacks measurements; run {' and '.join(missing)}")
@@ -92,8 +112,12 @@ def read_costs(path: Path | None, *, game: str) -> Costs:
         if found["serve"]["preset"] != found["train"]["preset"]:
             presets = f"serve of preset {found['serve']['preset']}, train of preset {found['train']['preset']}"
             raise ConfigurationError(f"{chosen} has {presets}; measure both with the same --preset")
+        wrong = [f"{kind}.{name} = {found[kind][name]!r}" for kind, name in _NUMBERS if not _is_above_0(found[kind][name])]
+        if wrong:
+            told = f"{chosen} has {', '.join(wrong)}, wanted numbers above 0"
+            raise ConfigurationError(f"{told}; measure again with zerofleet bench … --save")
         return _costs(found, f"{known['serve']['machine']}, {known['serve']['date']}")
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigurationError(
             f"{chosen} cannot be used ({error!r}); measure it again with zerofleet bench … --save"
         ) from error
@@ -120,6 +144,24 @@ def _costs(found: Mapping[str, Mapping[str, Any]], source: str) -> Costs:
         disk_bytes_per_game=float(train["disk_bytes_per_game"]),
         bytes_per_sample=float(train["bytes_per_sample"]),
     )
+
+
+def _is_above_0(value: Any) -> bool:
+    return 0.0 < float(value) < math.inf
+
+
+def _measured(path: Path) -> dict[str, Any]:
+    """Return the measurements of a file, from memory while the file is the same; do not change them."""
+    try:
+        now = path.stat()
+    except OSError:
+        return _read(path)  # with the reason
+    return _read_once(path, (now.st_ino, now.st_mtime_ns, now.st_size))
+
+
+@functools.lru_cache(maxsize=8)
+def _read_once(path: Path, version: tuple[int, int, int]) -> dict[str, Any]:
+    return _read(path)
 
 
 def _read(path: Path) -> dict[str, Any]:
