@@ -23,6 +23,7 @@ from trainer.optimisation import WeightAverage, estimate_statistics, learning_ra
 from trainer.ranks import Ranks
 from trainer.window import SampleWindow
 from zerofleet.errors import Diverged
+from zerofleet.evaluators.native.training import MOST_THREADS
 from zerofleet.presets import TrainSettings
 
 __all__ = ["Learner", "LearnerState", "StepReport"]
@@ -182,7 +183,10 @@ class Learner:
             log.info("learner.convolutions", by=self.convolutions, reason=reason)
             return view
         self.convolutions = backend_name()
-        log.info("learner.convolutions", by=self.convolutions, threads=torch.get_num_threads())
+        threads = torch.get_num_threads()
+        log.info("learner.convolutions", by=self.convolutions, threads=min(threads, MOST_THREADS))
+        if threads > MOST_THREADS:
+            log.warning("learner.convolutions_limited", threads=MOST_THREADS, wanted=threads, advice="lower train.threads")
         return with_compiled_units(view)
 
     def _draw(self, rng: np.random.Generator) -> Drawn:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import gc
 import itertools
+import os
+import selectors
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -352,6 +355,53 @@ pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_text(" ".join(sys.argv[1:
     folder.mkdir()
     assert build(into=folder).read_text().startswith("cc -mcpu=baseline -std=gnu11")
     assert list(folder.iterdir()) == [folder / LIBRARY]  # nor does the compiler's cache stay
+
+
+@pytest.fixture
+def endless(tmp_path, monkeypatch):
+    """Compiler that waits for a process of its own, which opens the pipes `alive` and `started`; it ends late."""
+    alive, started, compiler = tmp_path / "alive", tmp_path / "started", tmp_path / "compiler"
+    os.mkfifo(alive)
+    os.mkfifo(started)
+    compiler.write_text(f"#!/bin/sh\n{{ echo > {started}; sleep 90; }} > {alive} &\nwait\n")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    return compiler
+
+
+@contextmanager
+def no_process_is_left(endless):
+    """At the end of the block, wait until the pipe `alive` has no writer."""
+    pipe = os.open(endless.with_name("alive"), os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        yield
+        try:
+            os.read(pipe, 1)
+        except BlockingIOError:  # a writer that is killed ends soon
+            with selectors.DefaultSelector() as selector:
+                selector.register(pipe, selectors.EVENT_READ)
+                assert selector.select(timeout=60)
+        assert os.read(pipe, 1) == b""
+    finally:
+        os.close(pipe)
+
+
+def test_a_build_out_of_time_leaves_no_process_of_a_compiler(monkeypatch, tmp_path, endless):
+    monkeypatch.setattr("zerofleet.evaluators.native.build._TIMEOUT_S", 1.0)
+    (tmp_path / "built").mkdir()
+    with no_process_is_left(endless), pytest.raises(BuildFailed, match=r"timed out after 1\.0 seconds"):
+        build(into=tmp_path / "built")
+    assert list((tmp_path / "built").iterdir()) == []
+
+
+def test_a_compiler_that_fails_ends_the_others_with_their_processes(tmp_path, endless):
+    begin, rest = endless.read_text().split("\n", 1)
+    fails = f'case "$*" in *training_portable*) read line < {tmp_path}/started; exit 3;; esac'
+    endless.write_text(f"{begin}\n{fails}\n{rest}")
+    (tmp_path / "built").mkdir()
+    with no_process_is_left(endless), pytest.raises(BuildFailed, match=r"training_portable.* failed"):
+        build(into=tmp_path / "built")
+    assert list((tmp_path / "built").iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_fails_the_build_with_the_reason(monkeypatch, tmp_path):

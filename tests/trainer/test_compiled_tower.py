@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import threading
+from pathlib import Path
 
 import pytest
 import torch
+from structlog.testing import capture_logs
 from torch import nn
 from torch.nn import functional
 
@@ -22,8 +24,9 @@ from trainer.samples import extract
 from trainer.window import SampleWindow
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.contracts.records.samples import random_game
+from zerofleet.evaluators import native
 from zerofleet.evaluators.native import library
-from zerofleet.evaluators.native.training import Kernel, unsupported
+from zerofleet.evaluators.native.training import MOST_THREADS, Kernel, unsupported
 from zerofleet.presets import NetworkSettings, TrainSettings
 
 CPU = torch.device("cpu")
@@ -234,6 +237,19 @@ def test_steps_with_the_kernel_and_with_torch_have_nearly_equal_losses(monkeypat
     losses = [[learner.step().total for _ in range(8)] for learner in (own, torchs)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert losses[0][-1] != losses[0][0]
+
+
+def test_threads_that_the_kernel_leaves_idle_are_logged(monkeypatch):
+    monkeypatch.setattr(compiled_tower, "_LEAST_LANES", 1)
+    limits = []
+    for threads in (MOST_THREADS, MOST_THREADS + 1):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        with capture_logs() as events:
+            learner_of("auto")
+        limits.append([(e["threads"], e["wanted"]) for e in events if e["event"] == "learner.convolutions_limited"])
+    assert limits == [[], [(64, 65)]]
+    source = (Path(native.__file__).parent / "training_calls.c").read_text()
+    assert f"MOST_THREADS = {MOST_THREADS}," in source
 
 
 def test_a_trainer_without_the_library_trains_with_torch(monkeypatch):

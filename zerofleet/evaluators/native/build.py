@@ -6,16 +6,18 @@ import of this package, since the build runs before its dependencies are install
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 __all__ = ["LIBRARY", "SOURCES", "BuildFailed", "build", "fingerprint"]
@@ -73,12 +75,12 @@ def _build(compiler: list[str], folder: Path, target: Path) -> None:
             [*compiler, *_COMMON, *flags, *_defined(name, width, rows), "-c", str(folder / f"{part}.c"), "-o", compiled]
             for (part, name, width, rows, flags), compiled in zip(parts, objects, strict=True)
         ]
-        with ThreadPoolExecutor(len(commands)) as at_once:
-            list(at_once.map(lambda command: _run(command, scratch), commands))
+        compilers = _Compilers(scratch)
+        compilers.run(commands)
         linked = f"{scratch}/{LIBRARY}"
         defined = [f'-DZF_SOURCES="{fingerprint(folder)}"', *(["-DZF_X86"] if x86 else [])]
         entries = [str(folder / f"{part}.c") for part in _OF_ALL]
-        _run([*compiler, *_COMMON, *defined, "-shared", *entries, *objects, "-o", linked, "-lm", "-pthread"], scratch)
+        compilers.run([[*compiler, *_COMMON, *defined, "-shared", *entries, *objects, "-o", linked, "-lm", "-pthread"]])
         Path(linked).replace(target)
 
 
@@ -102,15 +104,52 @@ def _compiler() -> list[str]:
     raise BuildFailed(f"no C compiler found ({' or '.join(names)}); install gcc, or the wheel {_WHEEL}, and build again")
 
 
-def _run(command: list[str], scratch: str) -> None:
-    """Run a compiler. The wheel's keeps its C library as compiled, 50 MB, where it can write, which a home need not be."""
-    caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), f"{scratch}/cache")
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=caches | os.environ)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildFailed(f"{command[0]} cannot be run: {error}") from error
-    if done.returncode:
-        raise BuildFailed(f"{' '.join(command)} failed:\n{done.stderr.strip()[-4000:]}")
+class _Compilers:
+    """Compilers in progress, each in a process group of its own: it starts processes, which do not end with it."""
+
+    def __init__(self, scratch: str) -> None:
+        # The wheel's keeps its C library as compiled, 50 MB, where it can write, which a home need not be.
+        caches = dict.fromkeys(("ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"), f"{scratch}/cache")
+        self._environment = caches | os.environ
+        self._running: list[subprocess.Popen[str]] = []
+        self._ended = False
+
+    def run(self, commands: list[list[str]]) -> None:
+        """Run commands at the same time; the first failure, or an interrupt from the keyboard, ends all of them."""
+        with ThreadPoolExecutor(len(commands)) as at_once:
+            try:
+                for done in as_completed([at_once.submit(self._run, command) for command in commands]):
+                    done.result()
+            except BaseException:
+                self._ended = True
+                for compiler in self._running:
+                    _kill(compiler)
+                raise
+
+    def _run(self, command: list[str]) -> None:
+        pipe = subprocess.PIPE
+        try:
+            compiler = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=self._environment, process_group=0)
+        except OSError as error:
+            raise BuildFailed(f"{command[0]} cannot be run: {error}") from error
+        self._running.append(compiler)
+        with compiler:
+            if self._ended:  # before it was in the list
+                _kill(compiler)
+            try:
+                _, messages = compiler.communicate(timeout=_TIMEOUT_S)
+            except subprocess.TimeoutExpired as error:
+                _kill(compiler)
+                raise BuildFailed(f"{command[0]} cannot be run: {error}") from error
+        if compiler.returncode:
+            raise BuildFailed(f"{' '.join(command)} failed:\n{messages.strip()[-4000:]}")
+
+
+def _kill(compiler: subprocess.Popen[str]) -> None:
+    """End a compiler that has not been waited for, with the processes that it started."""
+    if compiler.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(compiler.pid, signal.SIGKILL)
 
 
 def main() -> int:

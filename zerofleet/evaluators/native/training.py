@@ -17,7 +17,10 @@ from zerofleet.evaluators.native import library
 from zerofleet.evaluators.native.library import Board, Instructions, Unit
 from zerofleet.evaluators.native.tiles import tiling
 
-__all__ = ["Kernel", "Unit", "unsupported"]
+__all__ = ["MOST_THREADS", "Kernel", "Unit", "unsupported"]
+
+MOST_THREADS = 64
+"""Threads of a pass, as in training_calls.c; further ones are left idle."""
 
 _CACHE_BYTES = 1 << 19  # of the points of a block before and after their products
 _MOST_TILES = 64  # ZF_MOST_TILES in training.h
