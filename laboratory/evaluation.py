@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from games.core import GameSpec
-from zerofleet.errors import Diverged
+from laboratory.divergence import require_finite
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.kernels import Perceptron, values
 from zerofleet.evaluators.in_process.perceptrons import BitPerceptron, bit_perceptron
@@ -44,8 +44,7 @@ class ValueNetwork:
         with np.errstate(over="ignore"):
             self.perceptron = bit_perceptron(net, spec, sign=sign)
             """Network for compiled code."""
-        if not all(np.isfinite(array).all() for array in self.perceptron.net):
-            raise Diverged("weights are not finite in single precision: they have diverged; lower td_lambda.learning_rate")
+        require_finite("weights", *self.perceptron.net, rate="td_lambda.learning_rate")
 
     def __call__(self, states: np.ndarray) -> np.ndarray:
         """Return the value of positions (uint8 [B, packed_bytes]) for the player to move and the other, float32 [B, 2]."""

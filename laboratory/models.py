@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from games.core import Game
+from laboratory.divergence import require_finite
 from trainer.export import Lineage, Served, export_served
 from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import Diverged
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.perceptrons import BitPerceptron
 from zerofleet.storage.model_store.directory import DirectoryStore
@@ -50,8 +50,7 @@ class ModelEvaluator:
         with torch.inference_mode():
             states, legal = (torch.from_numpy(np.ascontiguousarray(part)) for part in (batch.states, batch.legal))
             policy, value, *extra_heads = (output.numpy() for output in self._module(states, legal))
-        if not (np.isfinite(value).all() and np.isfinite(policy).all()):
-            raise Diverged("evaluations are not finite: the weights have diverged; lower the learning rate")
+        require_finite("evaluations", value, policy)
         return Evaluation(policy, value, version, tuple(extra_heads[: batch.extra_heads]))
 
 

@@ -16,13 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from games.core import Game
+from laboratory.divergence import require_finite
 from laboratory.evaluation import MemoryEvaluator, Network
 from selfplay_worker.openings import Openings
 from trainer.checkpoint_files import load_latest, save
 from trainer.learners.contract import Accounts
 from trainer.learners.game_by_game import GameByGameLearner
 from zerofleet.contracts.records import decode_record, encode_record, validate
-from zerofleet.errors import Diverged
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.theses.stages import LearnerStage, SarsaStage, TdStage
 from zerofleet.search.afterstates.block import AfterstateBlock
@@ -104,8 +104,7 @@ class ValueTraining(ABC):
         network, window = self.network, learner.window
         while len(block.finished()) < count:
             values = network(block.advance().batch.states)
-            if not np.isfinite(values).all():
-                raise Diverged(f"values of game {first} are not finite: the weights have diverged; lower the learning rate")
+            require_finite(f"values of game {first}", values)
             block.absorb(np.empty(0), values)
         for slot in range(count):
             record = encode_record(block.take(slot), worker_id=_WORKER, uid=f"{first + slot:032x}")
