@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
+import tempfile
 import zipfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from inference_server.server import open_server
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.manifests import Golden, Manifest
+from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.presets import InferenceSettings
 from zerofleet.rpc.inference_channels import open_inference_channel
@@ -29,7 +31,8 @@ from zerofleet.storage.model_store import DirectoryStore
 assert games
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fake_network import ACTIONS, MODEL, FakeLoader, Wire, expected_value  # noqa: E402 - it stands beside this file
+from block_peers import Peer  # noqa: E402 - they stand beside this file
+from fake_network import ACTIONS, MODEL, FakeLoader, Wire, expected_value  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -122,3 +125,60 @@ async def wire(open_wire, publish) -> AsyncIterator[Wire]:
     async with open_wire() as running:
         await running.server.plane.registry.serve(MODEL, [version])
         yield running
+
+
+# -- shared memory
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """An address for a server, with a path short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="zf-") as directory:
+        yield f"unix:{directory}/inference.sock"
+
+
+@pytest.fixture
+def open_near(open_wire, address) -> Callable[..., AsyncIterator[Wire]]:
+    """A context manager of a server of version 1 at `address`."""
+
+    @asynccontextmanager
+    async def near(**settings) -> AsyncIterator[Wire]:
+        async with open_wire(address=address, **settings) as wire:
+            await wire.server.plane.registry.serve(MODEL, [1])
+            yield wire
+
+    return near
+
+
+@pytest.fixture
+async def near(open_near, publish) -> AsyncIterator[Wire]:
+    publish("opponents", "plies_left")
+    async with open_near() as wire:
+        yield wire
+
+
+@pytest.fixture
+def leaves(positions) -> LeafBatch:
+    states, legal = positions
+    return LeafBatch(states[:8].copy(), legal[:8].copy())
+
+
+@pytest.fixture
+def knock(address) -> Iterator[Callable[[], Peer]]:
+    """Connect a peer to the server, until the end of the test."""
+    peers = []
+
+    def connect() -> Peer:
+        peers.append(Peer(address))
+        return peers[-1]
+
+    yield connect
+    for peer in peers:
+        peer.socket.close()
+
+
+@pytest.fixture
+async def peer(near, knock) -> Peer:
+    peer = knock()
+    await peer.greet()
+    return peer
