@@ -54,10 +54,11 @@ class _Position:
     actions: list[int]
     seed: int
     """Seed of the deal, in games that have one."""
-
-    @property
-    def to_move(self) -> int:
-        return int(core.to_move(self.game, self.state))
+    to_move: int
+    scores: tuple[float, ...]
+    """By seat; empty while the game is not over."""
+    leaf: LeafBatch | None
+    """The position as the network takes it; None when the game is over."""
 
 
 class Analyst:
@@ -75,18 +76,18 @@ class Analyst:
         Raises `GameError` for an unknown game or an illegal move, `InvalidRequest`, `ModelNotFound`, `Overloaded`,
         `Unavailable`. Cancellation: the search stops after its current step.
         """
-        game = games.make(question.game, **question.parameters)
+        game = await asyncio.to_thread(games.make, question.game, **question.parameters)
         if len(question.moves) > (longest := game.spec().max_plies):
             raise InvalidRequest(f"got {len(question.moves)} moves, a game of {question.game} has at most {longest}")
         served = self._plane.find(model_name(game), str(question.version) if question.version else "")
         self._check(question)
         position = await asyncio.to_thread(_position, game, question.moves, question.seed)
-        if core.is_over(game, position.state):
-            value = positions.final_scores(game, position.state)
-            return Opinion(served.version, position.to_move, value, (), (), is_over=True)
+        if position.leaf is None:
+            return Opinion(served.version, position.to_move, position.scores, (), (), is_over=True)
         evaluator = _PlaneEvaluator(self._plane, served, patience_s)
         if question.simulations == 0:
-            return await _network_alone(position, evaluator, served.version)
+            answer = await evaluator.evaluate(position.leaf, version=ModelVersion(served.version))
+            return await asyncio.to_thread(_network_alone, position, answer, position.leaf.legal[0], served.version)
         if self._searches >= self._max_searches:
             metrics.INFERENCE_REFUSED.labels(reason="searches").inc()
             raise Overloaded(f"{self._searches} searches are under way, the limit; try again later")
@@ -126,19 +127,25 @@ class _PlaneEvaluator:
 
 
 def _position(game: Game, moves: Sequence[str], seed: int) -> _Position:
+    """Return the position after moves; in a thread, as the rules may have to be compiled first. Raises `GameError`."""
     actions = positions.read_moves(game, " ".join(moves), seed)
-    return _Position(game, positions.replay(game, actions, seed), actions, seed)
+    state = positions.replay(game, actions, seed)
+    to_move = int(core.to_move(game, state))
+    if core.is_over(game, state):
+        return _Position(game, state, actions, seed, to_move, positions.final_scores(game, state), None)
+    legal = np.full((1, game.spec().max_legal), -1, dtype=np.int16)
+    core.legal_actions(game, state, legal[0])
+    return _Position(
+        game, state, actions, seed, to_move, (), LeafBatch(positions.encode_for(game, state, to_move)[None], legal)
+    )
 
 
-async def _network_alone(position: _Position, evaluator: _PlaneEvaluator, version: int) -> Opinion:
-    spec = position.game.spec()
-    legal = np.full((1, spec.max_legal), -1, dtype=np.int16)
-    count = core.legal_actions(position.game, position.state, legal[0])
-    states = positions.encode_for(position.game, position.state, position.to_move)[None]
-    answer = await evaluator.evaluate(LeafBatch(states, legal), version=ModelVersion(version))
+def _network_alone(position: _Position, answer: Evaluation, legal: np.ndarray, version: int) -> Opinion:
+    """Return the opinion of an evaluation of the position, whose legal actions are int16 [L], padded with -1."""
     moves = [
         MoveOpinion(position.game.action_name(position.state, int(action)), int(action), float(prior), 0, None)
-        for action, prior in zip(legal[0, :count], answer.policy[0, :count], strict=True)
+        for action, prior in zip(legal, answer.policy[0], strict=True)
+        if action >= 0
     ]
     value = np.roll(answer.value[0], position.to_move)  # from the mover first to seat order
     ranked = tuple(sorted(moves, key=lambda move: -move.prior))
@@ -149,7 +156,7 @@ async def _searched(position: _Position, evaluator: _PlaneEvaluator, version: in
     game, seed = position.game, question.seed
     settings = SearchSettings.for_analysis(game.spec(), question.simulations)
     analysis = await search_position(game, evaluator, position.actions, settings=settings, version=version, seed=seed)
-    return _opinion(position, analysis)
+    return await asyncio.to_thread(_opinion, position, analysis)
 
 
 def _opinion(position: _Position, analysis: RootAnalysis) -> Opinion:

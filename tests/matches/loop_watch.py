@@ -1,20 +1,21 @@
-"""Play the match of a ladder as the gatekeeper does; print, as JSON, what its event loop loaded or compiled meanwhile.
-
-A process of its own: elsewhere another test may have loaded the code before.
-"""
+"""Play the match of a ladder as the gatekeeper does; print, as JSON, what its event loop loaded or compiled meanwhile."""
 
 import asyncio
 import json
-import threading
+import sys
+from pathlib import Path
 
 import numpy as np
 
-from games import compiled
 from games.core import make
 from zerofleet.agents import make_agent
 from zerofleet.evaluators.base import Evaluation
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.strength.matches import MatchSettings, MatchTerms, Player, Scoreboard, play_games
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from event_loop import watch
 
 
 class ReceivedAnswers:
@@ -27,19 +28,6 @@ class ReceivedAnswers:
         answer = await self._uniform.evaluate(batch, version=version)
         value = np.frombuffer(answer.value.tobytes(), np.float32).reshape(answer.value.shape)
         return Evaluation(answer.policy, value, version)
-
-
-def watch():
-    """Return the list to which every load or compilation on this thread is added from now on."""
-    this, seen, cache_of = threading.current_thread(), [], compiled.cache_of
-
-    def noted(entry):
-        if threading.current_thread() is this:
-            seen.append(f"{entry.py_func.__module__}.{entry.py_func.__qualname__}")
-        return cache_of(entry)
-
-    compiled.cache_of = noted
-    return seen
 
 
 async def main():

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 
 from games.core import Game, State
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
-from zerofleet.search.block import SearchBlock
-from zerofleet.search.driver import step
+from zerofleet.evaluators.by_version import evaluate_by_version
+from zerofleet.search.block import Leaves, SearchBlock
 from zerofleet.search.root import RootAnalysis
 from zerofleet.search.settings import SearchSettings
 
@@ -45,7 +45,8 @@ async def search_positions(
 ) -> list[RootAnalysis]:
     """Search positions, each given by the moves that lead to it, with one version of a model.
 
-    Results are independent of each other. The search runs in a thread, so that it does not block the event loop. Raises
+    Results are independent of each other. All compiled code runs in a thread, so that it does not block the event loop, also
+    where it has to be compiled first. Raises
     `IllegalMove` for moves that are illegal or end the game; the evaluator's exceptions propagate.
     Cancellation: nothing is kept.
     """
@@ -54,18 +55,24 @@ async def search_positions(
     numbers: dict[int, int] = {}  # index of the position, by slot
     found: dict[int, RootAnalysis] = {}
 
-    def fill_and_advance() -> None:
-        for slot in block.idle()[: len(waiting)]:
-            numbers[slot], moves = waiting.pop()
-            block.begin(slot, seed=seed, versions=_seats(game, version), opening=moves, hold=True)
-        block.advance()
-
-    while len(found) < len(positions):
-        await asyncio.to_thread(fill_and_advance)
-        await step(block, evaluator)  # returns the same leaves at once
+    def turn(answer: Evaluation | None) -> Leaves:
+        """Absorb an evaluation, collect the searches that ended, begin others; return the next leaves."""
+        if answer is not None:
+            block.absorb(answer.policy, answer.value, answer.extra_heads)
         for slot in block.waiting():
             found[numbers[slot]] = block.analysis(slot)
             block.abandon(slot)
+        for slot in block.idle()[: len(waiting)]:
+            numbers[slot], moves = waiting.pop()
+            block.begin(slot, seed=seed, versions=_seats(game, version), opening=moves, hold=True)
+        return block.advance()
+
+    answer = None
+    while len(found) < len(positions):
+        leaves = await asyncio.to_thread(turn, answer)
+        answer = None
+        if len(leaves.batch):
+            answer = await evaluate_by_version(evaluator.evaluate, leaves.batch, leaves.versions)
     return [found[number] for number in range(len(positions))]
 
 

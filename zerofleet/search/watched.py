@@ -9,18 +9,20 @@ search.stop()              # the task ends with the tree as it is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from games.core import Game
-from zerofleet.evaluators.base import Evaluator
-from zerofleet.search.block import SearchBlock
-from zerofleet.search.driver import step
+from zerofleet.evaluators.base import Evaluation, Evaluator
+from zerofleet.evaluators.by_version import evaluate_by_version
+from zerofleet.search.block import Leaves, SearchBlock
 from zerofleet.search.root import RootAnalysis
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree_view import TreeNode
 
 __all__ = ["WatchedSearch"]
+
+Result = TypeVar("Result")
 
 
 class WatchedSearch:
@@ -39,7 +41,7 @@ class WatchedSearch:
         self._version = version
         self._seed = seed
         self._block: SearchBlock | None = None
-        self._advancing = asyncio.Lock()  # held while a thread changes the tree
+        self._advancing = asyncio.Lock()  # held while a thread uses the tree
         self._is_stopped = False
 
     async def run(self) -> RootAnalysis:
@@ -50,11 +52,10 @@ class WatchedSearch:
         """
         block = await asyncio.to_thread(self._begun)
         self._block = block
-        while True:
-            async with self._advancing:
-                await _to_its_end(asyncio.to_thread(block.advance))
-            if not await step(block, self._evaluator) or self._is_stopped:  # the same leaves at once
-                return block.analysis(0)
+        answer = None
+        while (leaves := await self._in_thread(self._turn, block, answer)) is not None:
+            answer = await evaluate_by_version(self._evaluator.evaluate, leaves.batch, leaves.versions)
+        return await self._in_thread(block.analysis, 0)
 
     def stop(self) -> None:
         """End the search after the evaluation that it waits for."""
@@ -62,20 +63,36 @@ class WatchedSearch:
 
     async def analysis(self) -> RootAnalysis | None:
         """Return the root so far; None before its evaluation. Cancellation: nothing changes."""
-        async with self._advancing:
-            if self._block is None or not self._is_evaluated(self._block):
-                return None
-            return self._block.analysis(0)
+        return None if self._block is None else await self._in_thread(self._root, self._block)
 
     async def node(self, path: Sequence[int]) -> TreeNode:
         """Return the node at the end of a path of actions. Raises `ValueError` if it is not expanded.
 
         Cancellation: nothing changes.
         """
+        if self._block is None:
+            raise ValueError("the root is not evaluated yet")
+        return await self._in_thread(self._block.node, 0, path)
+
+    async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Return `work(*arguments)`, which uses the tree, from a thread: compiled code may have to be compiled first.
+
+        Cancellation: waits for the thread.
+        """
         async with self._advancing:
-            if self._block is None:
-                raise ValueError("the root is not evaluated yet")
-            return self._block.node(0, path)
+            return await _to_its_end(asyncio.to_thread(work, *arguments))
+
+    def _turn(self, block: SearchBlock, answer: Evaluation | None) -> Leaves | None:
+        """Absorb an evaluation; return the next leaves, None at the end."""
+        if answer is not None:
+            block.absorb(answer.policy, answer.value, answer.extra_heads)
+            if self._is_stopped:
+                return None
+        leaves = block.advance()
+        return leaves if len(leaves.batch) else None
+
+    def _root(self, block: SearchBlock) -> RootAnalysis | None:
+        return block.analysis(0) if self._is_evaluated(block) else None
 
     def _begun(self) -> SearchBlock:
         block = SearchBlock(self.game, self._settings, slots=1)
@@ -92,11 +109,11 @@ class WatchedSearch:
         return True
 
 
-async def _to_its_end(work: Coroutine[Any, Any, object]) -> None:
+async def _to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
     """Wait for a thread, after a cancellation too: it changes the tree until it ends."""
     task = asyncio.create_task(work)
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.gather(task, return_exceptions=True)
         raise
