@@ -16,7 +16,7 @@ from gatekeeper.arbiter import Arbiter
 from gatekeeper.crew import Crew
 from gatekeeper.disk import Disk
 from gatekeeper.evaluation import WatchedEvaluator
-from gatekeeper.ladder import Ladder
+from gatekeeper.ladder import Ladder, chosen_rungs
 from gatekeeper.lease import Lease
 from gatekeeper.ledger import Ledger
 from gatekeeper.pacing import Budget, Counters, EvaluationBudget, TimeBudget
@@ -32,6 +32,7 @@ from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.strength.matches import warm_up_rules
 from zerofleet.telemetry import metrics
 
 __all__ = ["Gatekeeper", "compose"]
@@ -92,6 +93,8 @@ async def compose(settings: GatekeeperSettings, *, evaluator: Evaluator, control
         journal = EventJournal(settings.state_dir / JOURNAL_FILE, model=model, require_held=lease.require_held)
         ledger = Ledger(journal, model=model, game=game, disk=disk)
         await disk.run(ledger.load)
+        await asyncio.to_thread(warm_up_rules, game)
+        rungs = await asyncio.to_thread(chosen_rungs, game, settings.gate, make_agent)
         pointer = ChampionPointer(store, model, lease, disk)
         watched, rating = WatchedEvaluator(evaluator, "match"), WatchedEvaluator(evaluator, "ladder")
         serving = Serving(
@@ -115,7 +118,13 @@ async def compose(settings: GatekeeperSettings, *, evaluator: Evaluator, control
         )
         arbiter = Arbiter(crew, mode=settings.gate.mode)
         ladder = Ladder(
-            game, settings, ledger=ledger, pointer=pointer, serving=serving, idle=arbiter.idle, make_agent=make_agent
+            *(game, settings),
+            ledger=ledger,
+            pointer=pointer,
+            serving=serving,
+            idle=arbiter.idle,
+            make_agent=make_agent,
+            rungs=rungs,
         )
         yield Gatekeeper(
             pointer=pointer,

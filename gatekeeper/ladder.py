@@ -43,13 +43,14 @@ from zerofleet.errors import (
     first_error,
 )
 from zerofleet.evaluators.base import Evaluator
+from zerofleet.presets import GateSettings
 from zerofleet.strength.ladders.play import in_turns
 from zerofleet.strength.ladders.rungs import default_rungs, require_rungs
 from zerofleet.strength.ladders.standings import standings
 from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, Scoreboard, play_games
 from zerofleet.telemetry import metrics
 
-__all__ = ["Ladder", "rest_s"]
+__all__ = ["Ladder", "chosen_rungs", "rest_s"]
 
 RESERVED_GROUPS = 2
 """Groups of games against each rung, 4 games of two players, that a champion plays also while candidates wait."""
@@ -71,7 +72,9 @@ class Ladder:
         serving: Serving,
         idle: asyncio.Event,
         make_agent: AgentMaker,
+        rungs: Sequence[str],
     ) -> None:
+        """Create it with the classical `rungs`, see `chosen_rungs`; without any it plays nothing."""
         self._game = game
         self._settings = settings
         self._ledger = ledger
@@ -79,7 +82,7 @@ class Ladder:
         self._serving = serving
         self._idle = idle
         self._make_agent = make_agent
-        self._names = self._chosen_rungs() if settings.gate.ladder_games else ()
+        self._names = tuple(rungs)
         self._resumed_at_s = 0.0
         self._version: int | None = None
         """Version that is being rated."""
@@ -209,19 +212,6 @@ class Ladder:
             if first.version is not None and first.version != version:
                 await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
-    def _chosen_rungs(self) -> tuple[str, ...]:
-        """Return the classical rungs, weakest first: those in the settings, else those of the game.
-
-        Raises `ConfigurationError` for a configured one that does not exist or cannot play the game.
-        """
-        gate = self._settings.gate
-        if not gate.rungs:
-            return default_rungs(self._game, make_agent=self._make_agent, depth=gate.ladder_depth)
-        try:
-            return require_rungs(gate.rungs, self._game, make_agent=self._make_agent)
-        except (InvalidRequest, GameError) as error:
-            raise ConfigurationError(f"setting gate.rungs: {error}") from error
-
     def _show(self) -> None:
         champion = f"model:{self._confirmed()}"
         metrics.CHAMPION_ELO.set(math.nan)
@@ -232,6 +222,22 @@ class Ladder:
                 metrics.CHAMPION_ELO.set(rung.elo)
             elif not rung.name.startswith("model:"):
                 metrics.LADDER_ELO.labels(rung=rung.name).set(rung.elo)
+
+
+def chosen_rungs(game: Game, gate: GateSettings, make_agent: AgentMaker) -> tuple[str, ...]:
+    """Return the classical rungs, weakest first: those in the settings, else those of the game; none without ladder games.
+
+    Makes each agent, which may take long: `perfect` solves its game. Raises `ConfigurationError` for a configured one that does
+    not exist or cannot play the game.
+    """
+    if not gate.ladder_games:
+        return ()
+    if not gate.rungs:
+        return default_rungs(game, make_agent=make_agent, depth=gate.ladder_depth)
+    try:
+        return require_rungs(gate.rungs, game, make_agent=make_agent)
+    except (InvalidRequest, GameError) as error:
+        raise ConfigurationError(f"setting gate.rungs: {error}") from error
 
 
 def rest_s(worked_s: float, time_share: float) -> float:

@@ -31,7 +31,7 @@ def watch() -> list[str]:
     return seen
 
 
-def loaded_by(script: Path) -> Any:
-    """Return what a script prints."""
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
+def loaded_by(script: Path, *arguments: Path) -> Any:
+    """Return what a script prints last."""
+    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])

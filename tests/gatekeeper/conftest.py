@@ -137,10 +137,11 @@ class Models:
 
     def __init__(self, root):
         self.store = DirectoryStore(root)
-        self._template = template()
+        self._template = None
 
     def publish(self, **changes):
         """Store another version; returns its number and the hash of its manifest."""
+        self._template = self._template or template()
         number = len(self.store.versions(MODEL)) + 1
         weights = save({"stem.weight": np.full((2, 3), number, np.float32)})
         files = {"model.pt": archive(), "weights.safetensors": weights, "model.py": b"import torch\n"}

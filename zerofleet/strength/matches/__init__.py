@@ -5,7 +5,7 @@ from zerofleet.strength.matches.lone import LoneSeat, LoneTally, lone_tally
 from zerofleet.strength.matches.match import MatchOutcome, decide, play_match
 from zerofleet.strength.matches.opening_file import opening_line, read_openings
 from zerofleet.strength.matches.openings import Opening, draw_openings, position_key
-from zerofleet.strength.matches.play import Agent, AgentMaker, MatchSettings, play_games
+from zerofleet.strength.matches.play import Agent, AgentMaker, MatchSettings, play_games, warm_up_rules
 from zerofleet.strength.matches.scoreboard import GameResult, Scoreboard, SeatTally, Standing
 from zerofleet.strength.matches.stopping import Decision, FixedGames, SequentialTest, ShareOfPoints, StoppingRule
 from zerofleet.strength.matches.summary import MatchSummary, PlayerEffort, SeatSummary, summarise
@@ -46,4 +46,5 @@ __all__ = [
     "read_openings",
     "seatings",
     "summarise",
+    "warm_up_rules",
 ]

@@ -32,7 +32,16 @@ from zerofleet.strength.matches.openings import draw_openings
 from zerofleet.strength.matches.scoreboard import GameResult
 from zerofleet.strength.matches.terms import Pairing
 
-__all__ = ["Agent", "AgentMaker", "MatchSettings", "play_games", "seen_by_mover", "usable_cores", "waiting_for"]
+__all__ = [
+    "Agent",
+    "AgentMaker",
+    "MatchSettings",
+    "play_games",
+    "seen_by_mover",
+    "usable_cores",
+    "waiting_for",
+    "warm_up_rules",
+]
 
 
 def usable_cores() -> int:
@@ -116,7 +125,7 @@ async def play_games(
     warm = set[bool]()  # whether games of agents alone (False) and games with a search (True) are compiled
     threads = settings.agent_threads
     asking = threads if isinstance(evaluator, ImmediateEvaluator) else ASKING_THREADS  # the former do not wait for a server
-    await asyncio.to_thread(_warm_up_rules, cast("Hashable", game))
+    await asyncio.to_thread(warm_up_rules, game)
     async with AgentPool(game, make_agent, waiting_for(evaluator), threads=threads, asking=asking) as agents:
         while True:
             for slot in block.idle():
@@ -154,9 +163,16 @@ def waiting_for(evaluator: Evaluator) -> Evaluate:
     return evaluate
 
 
+def warm_up_rules(game: Game) -> None:
+    """Load or compile the rules that matches call by themselves, on the event loop: of openings, seats and results.
+
+    Once per game; a service that reports on matches calls it, in a thread, before it answers.
+    """
+    _warm_up_rules(cast("Hashable", game))
+
+
 @functools.lru_cache(typed=True)
 def _warm_up_rules(game: Any) -> None:
-    """Load or compile the rules that this module calls by themselves, on the event loop: of openings, seats and results."""
     next(draw_openings(game, plies=1, seed=0), None)
     state = positions.new_state(game)
     while not core.is_over(game, state):
