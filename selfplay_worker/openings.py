@@ -77,7 +77,16 @@ class Openings:
         _require_suitable(game, settings)
 
     def warm_up(self) -> None:
-        """Load the compiled code and try the longest deep opening; raises `ConfigurationError` if it is too long."""
+        """Load or compile what openings and finished games call on the event loop, and try the longest deep opening.
+
+        Raises `ConfigurationError` if that is too long.
+        """
+        start = positions.new_state(self._game)
+        self._try_line(0, np.random.default_rng(0), plies=1)
+        end = positions.replay(self._game, positions.legal(self._game, start)[:1])
+        core.is_over(self._game, end)
+        _leaves(self._game, [start])
+        core.play(self._game, start, positions.legal(self._game, start)[0])
         if self._settings.deep_opening_share + self._settings.balanced_opening_share > 0.0:
             self._random_line(0, np.random.default_rng(0), plies=self._settings.deep_opening_plies[1])
 

@@ -99,10 +99,14 @@ def game() -> Game:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> WorkerSettings:
+    return small_settings(tmp_path)
+
+
+def small_settings(run_dir: Path) -> WorkerSettings:
     """A small worker: two lanes of four games, few simulations."""
     return WorkerSettings.model_validate(
         {
-            "run_dir": tmp_path,
+            "run_dir": run_dir,
             "game": "tic_tac_toe",
             "preset": "tiny",
             "worker_id": "w0",
