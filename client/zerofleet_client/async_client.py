@@ -10,25 +10,25 @@ from typing import Any, Literal, Self, TypeVar
 
 import grpc
 
-from zerofleet_client import calls
+from zerofleet_client import operations
 from zerofleet_client.attempts import CLOSED, Attempts, Watch, failed
-from zerofleet_client.calls import Call, Question
 from zerofleet_client.connections import Connection, connect, connection_of, require_timeout, token_metadata
 from zerofleet_client.contracts.champions import Champion
 from zerofleet_client.contracts.opinions import Opinion
 from zerofleet_client.contracts.promotions import Candidate, Rung
 from zerofleet_client.errors import Unavailable, ZerofleetError
+from zerofleet_client.operations import Call, Operation
 from zerofleet_client.tls import Tls
 
 __all__ = ["AsyncClient"]
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class AsyncClient:
     """`Client` for an event loop; create it inside the loop that uses it. Arguments, answers and errors are the same.
 
-    Cancellation of a call reaches the server, which drops a search or a queued question. `promote` and `rollback` may have
+    Cancellation of a call reaches the server, which drops a search or a queued operation. `promote` and `rollback` may have
     been carried out; check with `champion`.
     """
 
@@ -72,54 +72,54 @@ class AsyncClient:
         timeout_s: float | None = None,
     ) -> Opinion:
         """See `Client.evaluate`. Cancellation: the server drops the search."""
-        question = calls.ask_evaluation(
+        operation = operations.evaluate(
             game, moves, parameters=parameters, model_version=model_version, simulations=simulations, seed=seed
         )
-        return await self._answer(question, timeout_s)
+        return await self._run(operation, timeout_s)
 
     async def champion(self, model: str, *, timeout_s: float | None = None) -> Champion | None:
         """See `Client.champion`. Cancellation: no effect."""
-        return await self._answer(calls.ask_champion(model), timeout_s)
+        return await self._run(operations.champion(model), timeout_s)
 
     async def versions(self, model: str, *, timeout_s: float | None = None) -> tuple[Candidate, ...]:
         """See `Client.versions`. Cancellation: no effect."""
-        return await self._answer(calls.ask_versions(model), timeout_s)
+        return await self._run(operations.versions(model), timeout_s)
 
     async def ladder(self, model: str, *, timeout_s: float | None = None) -> tuple[Rung, ...]:
         """See `Client.ladder`. Cancellation: no effect."""
-        return await self._answer(calls.ask_ladder(model), timeout_s)
+        return await self._run(operations.ladder(model), timeout_s)
 
     async def promote(
         self, model: str, version: int, *, reason: str, without_self_test: bool = False, timeout_s: float | None = None
     ) -> Champion:
         """See `Client.promote`. Cancellation: it may or may not have been promoted; check with `champion`."""
-        question = calls.ask_promotion(model, version, reason=reason, without_self_test=without_self_test)
-        return await self._answer(question, timeout_s)
+        operation = operations.promote(model, version, reason=reason, without_self_test=without_self_test)
+        return await self._run(operation, timeout_s)
 
     async def rollback(self, model: str, *, reason: str, timeout_s: float | None = None) -> Champion:
         """See `Client.rollback`. Cancellation: it may or may not have been restored; check with `champion`."""
-        return await self._answer(calls.ask_rollback(model, reason=reason), timeout_s)
+        return await self._run(operations.rollback(model, reason=reason), timeout_s)
 
     def watch_champion(
         self, model: str, *, on_lost: Callable[[ZerofleetError], None] = lambda error: None
     ) -> AsyncGenerator[Champion, None]:
         """See `Client.watch_champion`. Cancellation: the stream is closed."""
-        call = calls.watch_call(model)
+        call = operations.watch_call(model)
         return self._watch(call, connection_of(self._connections, call), on_lost)
 
-    async def _answer(self, question: Question[Answer], timeout_s: float | None) -> Answer:
+    async def _run(self, operation: Operation[Result], timeout_s: float | None) -> Result:
         attempts = Attempts(self._timeout_s if timeout_s is None else require_timeout(timeout_s))
-        step: Callable[[], Call] = partial(next, question)
+        step: Callable[[], Call] = partial(next, operation)
         while True:
             try:
                 call = step()
             except StopIteration as end:
-                answer: Answer = end.value
-                return answer
+                result: Result = end.value
+                return result
             try:
-                step = partial(question.send, await self._reply(call, attempts))
+                step = partial(operation.send, await self._reply(call, attempts))
             except ZerofleetError as error:
-                step = partial(question.throw, error)
+                step = partial(operation.throw, error)
 
     async def _reply(self, call: Call, attempts: Attempts) -> Any:
         connection = connection_of(self._connections, call)
@@ -144,7 +144,7 @@ class AsyncClient:
             error: ZerofleetError = Unavailable(f"{connection.target} ended the watch")
             try:
                 async for message in stream:
-                    if (champion := watch.news(message)) is not None:
+                    if (champion := watch.accept(message)) is not None:
                         yield champion
             except asyncio.CancelledError:
                 if not self._is_closing():

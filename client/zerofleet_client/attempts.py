@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import grpc
 
-from zerofleet_client.calls import Call
 from zerofleet_client.contracts.champions import Champion
 from zerofleet_client.contracts.promotions import champion_from_wire
 from zerofleet_client.contracts.wire.gatekeeper_pb2 import Champion as ChampionMessage
@@ -20,6 +19,7 @@ from zerofleet_client.errors import (
     Unavailable,
     ZerofleetError,
 )
+from zerofleet_client.operations import Call
 from zerofleet_client.rpc.backoff import Backoff
 from zerofleet_client.rpc.failures import FailedCall, call_error
 
@@ -41,7 +41,7 @@ def failed(failure: FailedCall, call: Call, target: str) -> ZerofleetError:
 
 
 class Attempts:
-    """Attempts of one question: repeated while the server is overloaded, until `timeout_s` seconds are over."""
+    """Attempts of one operation: repeated while the server is overloaded, until `timeout_s` seconds are over."""
 
     def __init__(self, timeout_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -68,7 +68,7 @@ class Watch:
         self._epoch = -1
         self._backoff = _backoff(MAX_WATCH_PAUSE_S)
 
-    def news(self, message: ChampionMessage) -> Champion | None:
+    def accept(self, message: ChampionMessage) -> Champion | None:
         """Return the champion of a message, None if it is no later one than before."""
         self._backoff.reset()
         champion = champion_from_wire(message)

@@ -10,19 +10,19 @@ from typing import Any, Literal, Self, TypeVar
 
 import grpc
 
-from zerofleet_client import calls
+from zerofleet_client import operations
 from zerofleet_client.attempts import CLOSED, Attempts, Watch, failed
-from zerofleet_client.calls import Call, Question
 from zerofleet_client.connections import Connection, connect, connection_of, require_timeout, token_metadata
 from zerofleet_client.contracts.champions import Champion
 from zerofleet_client.contracts.opinions import Opinion
 from zerofleet_client.contracts.promotions import Candidate, Rung
 from zerofleet_client.errors import Unavailable, ZerofleetError
+from zerofleet_client.operations import Call, Operation
 from zerofleet_client.tls import Tls
 
 __all__ = ["Client"]
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Client:
@@ -81,25 +81,25 @@ class Client:
         `parameters` are those of the game that differ from its defaults; without `simulations` the network answers alone.
         Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Overloaded`, `PermissionRefused`, `Unavailable`.
         """
-        question = calls.ask_evaluation(
+        operation = operations.evaluate(
             game, moves, parameters=parameters, model_version=model_version, simulations=simulations, seed=seed
         )
-        return self._answer(question, timeout_s)
+        return self._run(operation, timeout_s)
 
     def champion(self, model: str, *, timeout_s: float | None = None) -> Champion | None:
         """Return the champion, None before the first promotion.
 
         Raises `InvalidRequest` (a gatekeeper of another model), `Overloaded`, `PermissionRefused`, `Unavailable`.
         """
-        return self._answer(calls.ask_champion(model), timeout_s)
+        return self._run(operations.champion(model), timeout_s)
 
     def versions(self, model: str, *, timeout_s: float | None = None) -> tuple[Candidate, ...]:
         """Return every submitted version with its status and match, oldest first. Raises as `champion`."""
-        return self._answer(calls.ask_versions(model), timeout_s)
+        return self._run(operations.versions(model), timeout_s)
 
     def ladder(self, model: str, *, timeout_s: float | None = None) -> tuple[Rung, ...]:
         """Return the ratings, strongest first; `random` has 0 Elo. Raises as `champion`."""
-        return self._answer(calls.ask_ladder(model), timeout_s)
+        return self._run(operations.ladder(model), timeout_s)
 
     def promote(
         self, model: str, version: int, *, reason: str, without_self_test: bool = False, timeout_s: float | None = None
@@ -109,12 +109,12 @@ class Client:
         `without_self_test` accepts a version that no server can load now, at the risk of a champion that cannot be evaluated.
         Raises as `champion`, and `ModelNotFound`, `CorruptModel`, `StaleEpoch`. After `Unavailable` it may have been promoted.
         """
-        question = calls.ask_promotion(model, version, reason=reason, without_self_test=without_self_test)
-        return self._answer(question, timeout_s)
+        operation = operations.promote(model, version, reason=reason, without_self_test=without_self_test)
+        return self._run(operation, timeout_s)
 
     def rollback(self, model: str, *, reason: str, timeout_s: float | None = None) -> Champion:
         """Restore the previous champion. Raises as `promote`; `ModelNotFound` means that there is no previous one."""
-        return self._answer(calls.ask_rollback(model, reason=reason), timeout_s)
+        return self._run(operations.rollback(model, reason=reason), timeout_s)
 
     def watch_champion(
         self, model: str, *, on_lost: Callable[[ZerofleetError], None] = lambda error: None
@@ -124,22 +124,22 @@ class Client:
         It has no end: an absent or lost gatekeeper is called again with jittered back-off, after `on_lost` has received the
         error. Raises what another call would meet again: `InvalidRequest`, `PermissionRefused`, `ConfigurationError`.
         """
-        call = calls.watch_call(model)
+        call = operations.watch_call(model)
         return self._watch(call, connection_of(self._connections, call), on_lost)
 
-    def _answer(self, question: Question[Answer], timeout_s: float | None) -> Answer:
+    def _run(self, operation: Operation[Result], timeout_s: float | None) -> Result:
         attempts = Attempts(self._timeout_s if timeout_s is None else require_timeout(timeout_s))
-        step: Callable[[], Call] = partial(next, question)
+        step: Callable[[], Call] = partial(next, operation)
         while True:
             try:
                 call = step()
             except StopIteration as end:
-                answer: Answer = end.value
-                return answer
+                result: Result = end.value
+                return result
             try:
-                step = partial(question.send, self._reply(call, attempts))
+                step = partial(operation.send, self._reply(call, attempts))
             except ZerofleetError as error:
-                step = partial(question.throw, error)
+                step = partial(operation.throw, error)
 
     def _reply(self, call: Call, attempts: Attempts) -> Any:
         connection = connection_of(self._connections, call)
@@ -161,7 +161,7 @@ class Client:
             error: ZerofleetError = Unavailable(f"{connection.target} ended the watch")
             try:
                 for message in stream:
-                    if (champion := watch.news(message)) is not None:
+                    if (champion := watch.accept(message)) is not None:
                         yield champion
             except grpc.RpcError as failure:
                 error = self._error(failure, call, connection)

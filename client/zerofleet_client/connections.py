@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zerofleet_client.calls import Call, Service
 from zerofleet_client.contracts.wire.evaluation_pb2_grpc import EvaluationStub
 from zerofleet_client.contracts.wire.gatekeeper_pb2_grpc import GatekeeperStub
 from zerofleet_client.errors import ConfigurationError
+from zerofleet_client.operations import Call, Service
 from zerofleet_client.rpc.addresses import is_unix, require_address
 from zerofleet_client.rpc.channel_options import CHANNEL_OPTIONS
 from zerofleet_client.tls import Tls

@@ -130,7 +130,8 @@ async def test_tokens_and_tls_are_presented(connect, open_wire, publish, certifi
             connect(target, tls=library.Tls(**files))
 
 
-async def test_the_gatekeeper_is_asked_and_told(connect, open_gate, models, library):
+async def test_the_gatekeeper_is_asked_and_told(connect, open_gate, models, library, monkeypatch):
+    monkeypatch.setattr("zerofleet_client.operations.PAGE_SIZE", 1)  # so that versions come in pages
     async with open_gate() as gate:
         ask = connect(gatekeeper=gate.gatekeeper.address)
         assert (await ask("champion", MODEL), await ask("versions", MODEL)) == (None, ())
@@ -144,8 +145,12 @@ async def test_the_gatekeeper_is_asked_and_told(connect, open_gate, models, libr
         assert (await ask("rollback", MODEL, reason="worse")).version == 1
         assert (await ask.next(watch)).reason.startswith("rollback")
         await ask.end(watch)
-        (version,) = await ask("versions", MODEL)
-        assert (version.version, version.status) == (1, library.CandidateStatus.PROMOTED)
+        wanted, _ = await gate.client.models(MODEL)
+        found = await ask("versions", MODEL)
+        assert [(one.version, str(one.status), one.reason) for one in found] == [
+            (one.version, str(one.status), one.reason) for one in wanted
+        ]
+        assert len(found) == 2
         assert isinstance(await ask("ladder", MODEL), tuple)
         with pytest.raises(library.ModelNotFound):
             await ask("promote", MODEL, 9, reason="no such version")

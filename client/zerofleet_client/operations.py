@@ -1,7 +1,7 @@
-"""What the clients ask for: each question as the calls that it takes, independent of how they are made.
+"""Operations of the clients: each as the calls that it takes, independent of how calls are made.
 
-A question is a generator. It yields a `Call`, receives the reply or the error of that call, and returns its answer. The
-synchronous and the asynchronous client differ only in how they make a call and how they pause.
+An operation is a generator. It yields a `Call`, receives its reply or its error, and returns the result. The synchronous and
+the asynchronous client differ only in how they make a call and how they pause.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from zerofleet_client.rpc.channel_options import PAGE_SIZE
 
 __all__ = [
     "Call",
-    "Question",
+    "Operation",
     "Service",
-    "ask_champion",
-    "ask_evaluation",
-    "ask_ladder",
-    "ask_promotion",
-    "ask_rollback",
-    "ask_versions",
+    "champion",
+    "evaluate",
+    "ladder",
+    "promote",
+    "rollback",
+    "versions",
     "watch_call",
 ]
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 class Service(Enum):
@@ -51,10 +51,10 @@ class Call:
     request: Any
 
 
-Question: TypeAlias = Generator[Call, Any, Answer]
+Operation: TypeAlias = Generator[Call, Any, Result]
 
 
-def ask_evaluation(
+def evaluate(
     game: str,
     moves: Sequence[str],
     *,
@@ -62,8 +62,8 @@ def ask_evaluation(
     model_version: int | Literal["champion"],
     simulations: int,
     seed: int,
-) -> Question[Opinion]:
-    """Ask for the opinion of a model on the position after `moves`."""
+) -> Operation[Opinion]:
+    """Evaluate the position after `moves` by a model."""
     request = build_request(
         evaluation_pb2.EvaluateRequest,
         game=game,
@@ -76,8 +76,8 @@ def ask_evaluation(
     return opinion_from_wire((yield Call(Service.EVALUATION, "Evaluate", request)))
 
 
-def ask_champion(model: str) -> Question[Champion | None]:
-    """Ask for the champion; None before the first promotion."""
+def champion(model: str) -> Operation[Champion | None]:
+    """Return the champion, None before the first promotion."""
     request = build_request(gatekeeper_pb2.GetChampionRequest, game=model)
     try:
         return champion_from_wire((yield Call(Service.GATEKEEPER, "GetChampion", request)))
@@ -85,8 +85,8 @@ def ask_champion(model: str) -> Question[Champion | None]:
         return None
 
 
-def ask_versions(model: str) -> Question[tuple[Candidate, ...]]:
-    """Ask for every submitted version, in pages; a version that changed meanwhile counts as sent last."""
+def versions(model: str) -> Operation[tuple[Candidate, ...]]:
+    """Return every submitted version, from pages; of a version that is sent twice the later form counts."""
     known: dict[int, Candidate] = {}
     cursor, has_more = "", True
     while has_more:
@@ -97,22 +97,22 @@ def ask_versions(model: str) -> Question[tuple[Candidate, ...]]:
     return tuple(known[version] for version in sorted(known))
 
 
-def ask_promotion(model: str, version: int, *, reason: str, without_self_test: bool) -> Question[Champion]:
-    """Ask the gatekeeper to promote a version."""
+def promote(model: str, version: int, *, reason: str, without_self_test: bool) -> Operation[Champion]:
+    """Promote a version and return the new champion."""
     request = build_request(
         gatekeeper_pb2.PromoteRequest, game=model, version=version, reason=reason, without_self_test=without_self_test
     )
     return champion_from_wire((yield Call(Service.GATEKEEPER, "Promote", request)))
 
 
-def ask_rollback(model: str, *, reason: str) -> Question[Champion]:
-    """Ask the gatekeeper to restore the previous champion."""
+def rollback(model: str, *, reason: str) -> Operation[Champion]:
+    """Restore the previous champion and return it."""
     request = build_request(gatekeeper_pb2.RollbackRequest, game=model, reason=reason)
     return champion_from_wire((yield Call(Service.GATEKEEPER, "Rollback", request)))
 
 
-def ask_ladder(model: str) -> Question[tuple[Rung, ...]]:
-    """Ask for the ratings, strongest first."""
+def ladder(model: str) -> Operation[tuple[Rung, ...]]:
+    """Return the ratings, strongest first."""
     request = build_request(gatekeeper_pb2.GetLadderRequest, game=model)
     reply = yield Call(Service.GATEKEEPER, "GetLadder", request)
     return tuple(Rung.from_wire(message) for message in reply.rungs)
