@@ -11,6 +11,8 @@ The `.proto` files are in `proto/` of this package, the stubs in `zerofleet_clie
 
 from __future__ import annotations
 
+from importlib import metadata
+
 from zerofleet_client.async_client import AsyncClient
 from zerofleet_client.client import Client
 from zerofleet_client.contracts.champions import Champion
@@ -49,4 +51,7 @@ __all__ = [
     "Tls",
     "Unavailable",
     "ZerofleetError",
+    "__version__",
 ]
+
+__version__ = metadata.version("zerofleet-client")

@@ -130,6 +130,12 @@ async def test_tokens_and_tls_are_presented(connect, open_wire, publish, certifi
             connect(target, tls=library.Tls(**files))
 
 
+async def test_a_unix_socket_is_plain_text_whatever_tls_is_for_others(connect, open_wire, publish, tmp_path, library):
+    async with open_wire(address=f"unix:{tmp_path}/inference.sock") as wire:
+        await wire.server.plane.registry.serve(MODEL, [publish()])
+        assert (await connect(wire.server.address, tls=library.Tls())("evaluate", MODEL)).model_version == 1
+
+
 async def test_the_gatekeeper_is_asked_and_told(connect, open_gate, models, library, monkeypatch):
     monkeypatch.setattr("zerofleet_client.operations.PAGE_SIZE", 1)  # so that versions come in pages
     async with open_gate() as gate:

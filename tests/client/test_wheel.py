@@ -97,6 +97,10 @@ def test_the_shared_values_of_product_and_client_have_one_form(library):
     assert library.Champion.__slots__ == promotions.Champion.__slots__
 
 
+def test_the_package_has_the_version_of_the_product(library):
+    assert library.__version__ == PRODUCT["version"]
+
+
 def test_the_offered_names_exist_and_are_sorted(library):
     assert sorted(library.__all__) == library.__all__
     assert all(hasattr(library, name) for name in library.__all__)
