@@ -19,7 +19,7 @@ SWAP_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native run doctor check sbom triton test browser-test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv native run doctor check client sbom triton test browser-test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -53,6 +53,7 @@ check: venv ## check formatting, lint, types, layers, generated stubs, YAML, Kub
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/mypy examples
+	rm -rf build/client && $(BIN)/python client/assemble.py build/client && $(BIN)/mypy build/client/zerofleet_client
 	$(BIN)/lint-imports
 	rm -rf build/stubs && mkdir -p build/stubs
 	$(MAKE) --no-print-directory proto STUBS=build/stubs
@@ -108,7 +109,10 @@ wheel-test: venv ## build the wheel and run the fast tests against it, outside o
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$(build/wheel/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
 	cp -r tests docs pyproject.toml SECURITY.md build/wheel/
-	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy --ignore tests/mutations --ignore tests/prose $(TEST_ARGS)
+	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/client --ignore tests/compose --ignore tests/deploy --ignore tests/mutations --ignore tests/prose $(TEST_ARGS)
+
+client: venv ## build the client's wheel, dist/zerofleet_client-*.whl
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist ./client
 
 # The tool runs in a separate environment; it lists .venv, of which the runtime packages are kept.
 sbom: venv ## list packages and licences as build/sbom/zerofleet.cdx.json (CycloneDX), and docs/licences.md

@@ -19,10 +19,10 @@ from games.core import Game, State
 from inference_server.data_plane import DataPlane
 from inference_server.registry import ServedVersion
 from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.opinions import MoveOpinion, Opinion
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.rpc.evaluation_client import MoveOpinion, Opinion
 from zerofleet.search import RootAnalysis, SearchSettings, search_position
 from zerofleet.search.block import LAST_SEED
 from zerofleet.telemetry import metrics

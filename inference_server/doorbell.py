@@ -19,10 +19,10 @@ from inference_server.block_connection import BlockConnection
 from inference_server.data_plane import DataPlane
 from zerofleet.contracts.shared_memory import ROOT, Hello, doorbell_path, user_of
 from zerofleet.errors import ConfigurationError, Overloaded, Unavailable
-from zerofleet.rpc.errors import error_of
+from zerofleet.rpc.addresses import is_unix
+from zerofleet.rpc.failures import error_of
 from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.shares import Shares
-from zerofleet.rpc.security.tls import is_unix
 from zerofleet.telemetry import metrics
 
 __all__ = ["MAX_CLIENTS", "Doorbell", "open_doorbell"]

@@ -20,7 +20,7 @@ MOST_GLOSSARY_LINES = 40
 
 
 def entries() -> list[str]:
-    found = [path for path in (ROOT / "zerofleet").iterdir() if path.name != "__pycache__"]
+    found = [path for path in (ROOT / "zerofleet").iterdir() if path.name not in {"__pycache__", "py.typed"}]
     return sorted(path.name + "/" * path.is_dir() for path in found)
 
 

@@ -26,7 +26,7 @@ STARTS = ("zerofleet ", "make ", "python -m ")
 
 
 def documents() -> list[Path]:
-    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md")])
+    return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md"), *ROOT.glob("client/*.md")])
 
 
 def command_lines(path: Path) -> Iterator[str]:

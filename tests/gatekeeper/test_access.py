@@ -6,8 +6,9 @@ from gatekeeper.service import open_gatekeeper
 from zerofleet.contracts.wire import gatekeeper_pb2 as wire
 from zerofleet.contracts.wire import gatekeeper_pb2_grpc as stubs
 from zerofleet.errors import ConfigurationError, ModelNotFound, PermissionRefused
+from zerofleet.rpc.failures import REQUEST_ID
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
-from zerofleet.rpc.requests import REQUEST_ID, outgoing
+from zerofleet.rpc.requests import outgoing
 from zerofleet.rpc.security.tokens import token_metadata
 from zerofleet.service.logs import placed
 from zerofleet.service.settings import read_settings

@@ -9,7 +9,8 @@ from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion,
 from zerofleet.contracts.wire import gatekeeper_pb2 as wire
 from zerofleet.contracts.wire import gatekeeper_pb2_grpc as stubs
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, StaleEpoch, Unavailable, ZerofleetError
-from zerofleet.rpc.errors import ErrorInterceptor, code_of, error_from
+from zerofleet.rpc.errors import ErrorInterceptor, code_of
+from zerofleet.rpc.failures import error_from
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 
 REPORT = MatchReport(3, 10, 4, 6, (1, 2, 3, 4, 0), 0.6, 0.5, 0.7, 1.25)

@@ -17,8 +17,9 @@ from structlog.types import EventDict
 
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable, ZerofleetError
 from zerofleet.rpc.call_metrics import CallMetrics
-from zerofleet.rpc.errors import ErrorInterceptor, error_from
-from zerofleet.rpc.requests import REQUEST_ID, RequestInterceptor, outgoing
+from zerofleet.rpc.errors import ErrorInterceptor
+from zerofleet.rpc.failures import REQUEST_ID, error_from
+from zerofleet.rpc.requests import RequestInterceptor, outgoing
 from zerofleet.service.logs import placed
 from zerofleet.telemetry import metrics, tracing
 from zerofleet.telemetry.tracing_sdk import otlp_provider

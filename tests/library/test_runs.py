@@ -11,10 +11,10 @@ import pytest
 
 import zerofleet as zf
 from games import GameError, make
+from zerofleet.contracts.opinions import MoveOpinion
 from zerofleet.contracts.wire.records_pb2 import GameRecord
 from zerofleet.errors import ModelNotFound, RunDirectoryError
 from zerofleet.library.runs import _stored_game
-from zerofleet.rpc.evaluation_client import MoveOpinion
 from zerofleet.storage.runs import RunDirectory
 
 

@@ -42,6 +42,11 @@ def test_a_package_that_imports_names_lists_those_it_offers(path: Path) -> None:
     assert not imported_names(tree) or exported_names(tree)
 
 
+@pytest.mark.parametrize("name", ["games", "zerofleet", "laboratory", "ui", *SERVICES])
+def test_a_package_of_the_wheel_states_that_it_has_types(name: str) -> None:
+    assert (ROOT / name / "py.typed").exists()
+
+
 def test_the_names_for_type_checkers_are_those_that_are_loaded() -> None:
     tree = ast.parse(FACE.read_text())
     (block,) = [node for node in tree.body if isinstance(node, ast.If)]

@@ -27,6 +27,7 @@ ROOMS = (
     "laboratory",
     "benchmarks",
     "examples",
+    "client",
     "deploy",
 )
 GENERATED = re.compile(r"_pb2|docs/licences\.md")

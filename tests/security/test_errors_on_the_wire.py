@@ -10,7 +10,8 @@ import grpc
 import pytest
 
 from zerofleet.errors import InvalidRequest, ZerofleetError
-from zerofleet.rpc.errors import ErrorInterceptor, error_from
+from zerofleet.rpc.errors import ErrorInterceptor
+from zerofleet.rpc.failures import error_from
 
 SECRET = "sesame at /run/credentials/control/token"
 FAILURES = [

@@ -7,7 +7,8 @@ import pytest
 
 from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor
-from zerofleet.rpc.requests import REQUEST_ID, RequestInterceptor
+from zerofleet.rpc.failures import REQUEST_ID
+from zerofleet.rpc.requests import RequestInterceptor
 from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.limits import MAX_METADATA_BYTES, server_limits
 from zerofleet.rpc.security.tokens import PERMISSIONS, Role, TokenTable, token_metadata

@@ -26,7 +26,7 @@ from zerofleet.errors import ConfigurationError, Unavailable
 from zerofleet.rpc import channels
 from zerofleet.rpc.channel_client import ChannelClient
 from zerofleet.rpc.channels import open_channel
-from zerofleet.rpc.errors import error_from
+from zerofleet.rpc.failures import error_from
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.rpc.security.diagnosis import host_and_port, why_unreachable

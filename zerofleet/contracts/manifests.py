@@ -22,6 +22,7 @@ from pydantic_core import from_json
 
 from games.core import Game
 from games.positions import model_parameters
+from zerofleet.contracts.champions import Champion
 from zerofleet.contracts.encodings import encoder_fingerprint
 from zerofleet.contracts.heads import outputs_of
 from zerofleet.errors import CorruptModel, VersionSkew
@@ -132,20 +133,6 @@ class Manifest:
     schema: int = MANIFEST_SCHEMA
     version: int = 0  # assigned by the store
     files: dict[str, StoredFile] = field(default_factory=dict)  # filled in by the store
-
-
-@dataclass(frozen=True, slots=True)
-class Champion:
-    """Version that plays, as written by the gatekeeper."""
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-    model: str
-    version: int
-    epoch: int  # grows with every write; the holder of an older epoch has been replaced
-    manifest_sha256: str
-    promoted_at_ms: int  # since 1970 UTC
-    reason: str
-    exported_at_ms: int = 0  # since 1970 UTC, from the manifest; 0 if unknown: promoted by an older release
 
 
 def to_json(stored: Manifest | Champion, *, indent: int | None = 1) -> bytes:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zerofleet.contracts.manifests import Champion
+from zerofleet.contracts.champions import Champion
 from zerofleet.contracts.wire import gatekeeper_pb2 as wire
 
 __all__ = [

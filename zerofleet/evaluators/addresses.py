@@ -13,7 +13,7 @@ import socket
 from collections.abc import Sequence
 
 from zerofleet.errors import Unavailable
-from zerofleet.rpc.security.tls import require_address
+from zerofleet.rpc.addresses import require_address
 
 __all__ = ["may_have_replicas", "resolve"]
 

@@ -28,7 +28,7 @@ from zerofleet.contracts.shared_memory import (
 )
 from zerofleet.errors import ConfigurationError, InvalidRequest, Unavailable, ZerofleetError
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.rpc.errors import error_of
+from zerofleet.rpc.failures import error_of
 from zerofleet.telemetry import tracing
 
 __all__ = ["BlockLink"]

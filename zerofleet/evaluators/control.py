@@ -20,7 +20,8 @@ from tritonclient.grpc import service_pb2 as kserve
 from zerofleet.contracts.naming import MAX_VERSION, require_model_name
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable, ZerofleetError
 from zerofleet.rpc.channel_client import ChannelClient
-from zerofleet.rpc.inference_channels import call_error, open_inference_channel
+from zerofleet.rpc.failures import call_error
+from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.rpc.security.tls import PLAIN, Tls
 from zerofleet.storage.model_store import ModelStore
 

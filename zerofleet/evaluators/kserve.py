@@ -35,7 +35,8 @@ from zerofleet.evaluators.answers import check_answer, refuse_answer
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion, empty_evaluation
 from zerofleet.rpc.calls import Patience, all_of
 from zerofleet.rpc.channel_client import ChannelClient
-from zerofleet.rpc.inference_channels import call_error, open_inference_channel
+from zerofleet.rpc.failures import call_error
+from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
 __all__ = ["KServeEvaluator"]

@@ -4,12 +4,12 @@ Functions wait for their result, also where an event loop runs already. Those th
 for programs that are asynchronous themselves. `import zerofleet` offers most of these names.
 """
 
+from zerofleet.contracts.opinions import MoveOpinion, Opinion
 from zerofleet.errors import ZerofleetError
 from zerofleet.library.matches import match, match_async
 from zerofleet.library.metrics import Metrics
 from zerofleet.library.runs import Model, Run, StoredGame, open_run
 from zerofleet.library.training import TrainingRun, train
-from zerofleet.rpc.evaluation_client import MoveOpinion, Opinion
 from zerofleet.strength.matches import MatchSummary
 
 __all__ = [

@@ -14,12 +14,13 @@ from typing import Self
 from games.core import Game, make
 from games.positions import move_names, parameters_text, read_moves
 from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.opinions import Opinion
 from zerofleet.contracts.records import GameRecord, decode_record
 from zerofleet.library import background
 from zerofleet.library.metrics import Metrics, read_metrics
 from zerofleet.library.servers import KeptServer
 from zerofleet.library.times import time_of
-from zerofleet.rpc.evaluation_client import EvaluationClient, Opinion
+from zerofleet.rpc.evaluation_client import EvaluationClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.search.settings import default_simulations
 from zerofleet.service.settings import open_run_store

@@ -13,7 +13,8 @@ from typing import Any, Self
 
 import grpc
 
-from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls, is_unix, require_address
+from zerofleet.rpc.addresses import is_unix, require_address
+from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls
 
 __all__ = ["RenewingChannel", "open_channel"]
 

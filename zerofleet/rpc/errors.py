@@ -26,9 +26,8 @@ from zerofleet.errors import (
     Unavailable,
     ZerofleetError,
 )
-from zerofleet.rpc.requests import request_id_of
 
-__all__ = ["ErrorInterceptor", "code_of", "error_from", "error_of", "status_of"]
+__all__ = ["ErrorInterceptor", "code_of", "status_of"]
 
 log = structlog.get_logger()
 
@@ -48,30 +47,10 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (ZerofleetError, grpc.StatusCode.UNKNOWN),
 )
 
-_ERRORS: dict[grpc.StatusCode, type[ZerofleetError]] = {
-    grpc.StatusCode.INVALID_ARGUMENT: InvalidRequest,
-    grpc.StatusCode.OUT_OF_RANGE: InvalidRequest,
-    grpc.StatusCode.NOT_FOUND: ModelNotFound,
-    grpc.StatusCode.DATA_LOSS: CorruptModel,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: Overloaded,
-    grpc.StatusCode.UNAVAILABLE: Unavailable,
-    grpc.StatusCode.DEADLINE_EXCEEDED: Unavailable,
-    grpc.StatusCode.CANCELLED: Unavailable,
-    grpc.StatusCode.PERMISSION_DENIED: PermissionRefused,
-    grpc.StatusCode.UNAUTHENTICATED: PermissionRefused,
-    grpc.StatusCode.ABORTED: StaleEpoch,
-    grpc.StatusCode.FAILED_PRECONDITION: ConfigurationError,
-}
-
 
 def code_of(error: BaseException) -> grpc.StatusCode | None:
     """Return the status code of a domain error, None for any other exception."""
     return next((code for cls, code in _CODES if isinstance(error, cls)), None)
-
-
-def error_of(code: grpc.StatusCode, text: str) -> ZerofleetError:
-    """Return the domain error of a status that one of our servers sent."""
-    return _ERRORS.get(code, ZerofleetError)(text)
 
 
 def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:
@@ -82,21 +61,6 @@ def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:
     incident = secrets.token_hex(6)
     log.error("rpc.failed", incident=incident, exc_info=error)
     return grpc.StatusCode.INTERNAL, f"internal error {incident}; the server's log has the details"
-
-
-def error_from(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
-    """Return our error for a failed call; the text names the server when it could not be reached.
-
-    A status with a request id comes from one of our servers, whose own text is kept.
-    """
-    code, details, request_id = failure.code(), failure.details() or "", request_id_of(failure)
-    cls = _ERRORS.get(code, ZerofleetError)
-    if cls is Unavailable and not request_id:
-        return Unavailable(f"{target} does not answer ({code.name}: {details}); is it running?")
-    text = details or f"{target} answered {code.name}"
-    if cls is ZerofleetError and request_id:
-        text += f" (request {request_id})"
-    return cls(text)
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]

@@ -16,18 +16,19 @@ from typing import TypeVar
 import grpc
 import structlog
 
+from zerofleet.contracts.messages import build_request
 from zerofleet.contracts.promotions import Candidate, Champion, Rung, champion_from_wire
 from zerofleet.contracts.wire import gatekeeper_pb2 as wire
 from zerofleet.contracts.wire import gatekeeper_pb2_grpc as stubs
 from zerofleet.errors import InvalidRequest, ModelNotFound, PermissionRefused, Unavailable
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.channel_client import ChannelClient
+from zerofleet.rpc.channel_options import CHANNEL_OPTIONS, PAGE_SIZE
 from zerofleet.rpc.channels import open_channel
-from zerofleet.rpc.errors import error_from
-from zerofleet.rpc.requests import build_request
+from zerofleet.rpc.failures import error_from
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
-__all__ = ["CHANNEL_OPTIONS", "GatekeeperClient", "ModelChanges"]
+__all__ = ["GatekeeperClient", "ModelChanges"]
 
 log = structlog.get_logger()
 
@@ -35,21 +36,7 @@ Reply = TypeVar("Reply")
 
 FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 5.0
-PAGE_SIZE = 500  # candidates, below 4 MiB with the longest reasons
 TELL_AFTER_S = 10.0  # without a connection
-
-# A watch may be idle for hours; pings detect a dead connection. The server permits this rate.
-CHANNEL_OPTIONS = (
-    ("grpc.max_receive_message_length", 16 << 20),  # a gatekeeper without pages sends the whole list
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
-    # Do not share connections between clients: after a server restart, none may inherit another's back-off state.
-    ("grpc.use_local_subchannel_pool", 1),
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,10 @@ import json
 import grpc
 
 from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
-from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.rpc import channels
-from zerofleet.rpc.errors import error_from
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
-__all__ = ["call_error", "open_inference_channel"]
+__all__ = ["open_inference_channel"]
 
 # The server permits pings at this rate (`inference_server.server`); grpc's default minimum is five minutes.
 KEEPALIVE_TIME_MS = 30_000
@@ -47,17 +45,3 @@ def open_inference_channel(target: str, tls: Tls = PLAIN, *, known_as: str | Non
     """
     named = () if known_as is None else (("grpc.default_authority", known_as.rpartition("/")[2].removeprefix("dns:")),)
     return channels.open_channel(target, (*_OPTIONS, *named), tls)
-
-
-def call_error(failure: grpc.aio.AioRpcError, *, target: str) -> ZerofleetError:
-    """Return the domain error for a failed call.
-
-    A message over the size limit is an invalid request, not an overload; a version unloaded by Triton is not found, not
-    unavailable: neither is worth a retry.
-    """
-    details = failure.details() or ""
-    if failure.code() is grpc.StatusCode.UNAVAILABLE and "unknown model" in details:
-        return ModelNotFound(details)
-    if failure.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
-        return InvalidRequest(f"{details}; send fewer positions in one request")
-    return error_from(failure, target=target)

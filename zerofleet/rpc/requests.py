@@ -8,40 +8,28 @@ code. If the caller records a trace, the call is a span of it.
 from __future__ import annotations
 
 import random
-import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import structlog
 
-from zerofleet.errors import InvalidRequest
+from zerofleet.rpc.failures import REQUEST_ID, request_id_in
 from zerofleet.rpc.handlers import around
 from zerofleet.telemetry import request_ids, tracing
 
-__all__ = ["REQUEST_ID", "RequestInterceptor", "build_request", "outgoing", "request_id_of"]
+__all__ = ["RequestInterceptor", "outgoing"]
 
-REQUEST_ID = "x-request-id"
 LINES_A_SECOND = 5
 """Maximum logged refusals per status code and second, so that a faulty client cannot fill the disk."""
 LONGEST_TEXT = 500
 
-_ID = re.compile(r"[A-Za-z0-9._:/@-]{1,64}")
 log = structlog.get_logger()
 
-Request = TypeVar("Request")
 Metadata = Sequence[tuple[str, str | bytes]]
-
-
-def build_request(message: type[Request], /, **fields: Any) -> Request:
-    """Return a message with these fields; raises `InvalidRequest` for a number or text that it cannot hold."""
-    try:
-        return message(**fields)
-    except ValueError as error:  # also of text that is not Unicode
-        raise InvalidRequest(f"the request cannot be sent: {error}") from error
 
 
 def outgoing(own: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
@@ -51,11 +39,6 @@ def outgoing(own: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     if traceparent := tracing.traceparent():
         own = (*own, (tracing.HEADER, traceparent))
     return own
-
-
-def request_id_of(failure: grpc.aio.AioRpcError) -> str:
-    """Return the request id under which the server logged a failed call; empty if it returned none."""
-    return _text(dict(failure.trailing_metadata() or ()).get(REQUEST_ID))
 
 
 class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
@@ -143,12 +126,7 @@ def _names(metadata: Metadata) -> tuple[str, str]:
     request_id = parent = ""
     for key, value in metadata:
         if key == REQUEST_ID:
-            request_id = _text(value)
+            request_id = request_id_in(value)
         elif key == tracing.HEADER and tracing.is_on():
             parent = tracing.readable(value)
     return request_id or f"{random.getrandbits(64):016x}", parent
-
-
-def _text(value: str | bytes | None) -> str:
-    text = value.decode("ascii", errors="replace") if isinstance(value, bytes) else value or ""
-    return text if _ID.fullmatch(text) else ""

@@ -16,7 +16,8 @@ from games.positions import move_names, parameters_text, read_moves, replay
 from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, Seed, chosen_game
 from zerofleet.cli.play.board import colour_board, player_name, player_style
-from zerofleet.rpc.evaluation_client import EvaluationClient, Opinion
+from zerofleet.contracts.opinions import Opinion
+from zerofleet.rpc.evaluation_client import EvaluationClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.runs import RunPaths

@@ -10,7 +10,8 @@ import contextlib
 import ssl
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.rpc.security.tls import Tls, is_unix
+from zerofleet.rpc.addresses import is_unix
+from zerofleet.rpc.security.tls import Tls
 
 __all__ = ["host_and_port", "why_unreachable"]
 

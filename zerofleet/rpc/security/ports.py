@@ -10,7 +10,8 @@ from pathlib import Path
 import grpc
 
 from zerofleet.errors import ConfigurationError
-from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls, is_unix, require_address
+from zerofleet.rpc.addresses import is_unix, require_address
+from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls
 
 __all__ = ["bind"]
 

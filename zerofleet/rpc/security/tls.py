@@ -21,12 +21,10 @@ import structlog
 
 from zerofleet.errors import ConfigurationError
 
-__all__ = ["CERTIFICATE", "KEY", "PLAIN", "Material", "RenewedMaterial", "Tls", "is_unix", "require_address"]
+__all__ = ["CERTIFICATE", "KEY", "PLAIN", "Material", "RenewedMaterial", "Tls"]
 
 CERTIFICATE, KEY = "tls.crt", "tls.key"  # as cert-manager names them in its secrets
 WARN_BEFORE = timedelta(days=14)
-LAST_PORT = 65535
-_SHOWN_CHARACTERS = 100
 
 log = structlog.get_logger()
 
@@ -118,23 +116,6 @@ class RenewedMaterial:
         if changed:
             log.info("tls.renewed", ca=str(self._tls.ca or ""), identity=str(self._tls.identity or ""))
         return changed
-
-
-def is_unix(address: str) -> bool:
-    """Return whether an address is a unix socket."""
-    return address.startswith(("unix:", "unix-abstract:"))
-
-
-def require_address(address: str, *, lowest_port: int = 1) -> str:
-    """Return an address `host:port`, `dns:///name:port` or `unix:/path`; raises `ConfigurationError` for an invalid one."""
-    shown = repr(address[:_SHOWN_CHARACTERS])
-    if not address or not address.isprintable() or (not is_unix(address) and " " in address):
-        raise ConfigurationError(f"{shown} is not an address; want HOST:PORT, dns:///NAME:PORT or unix:/PATH")
-    for one in () if is_unix(address) else address.split(","):
-        port = one.rpartition(":")[2]
-        if port.isascii() and port.isdigit() and not lowest_port <= int(port[:_SHOWN_CHARACTERS]) <= LAST_PORT:
-            raise ConfigurationError(f"address {shown} has a port outside {lowest_port} to {LAST_PORT}")
-    return address
 
 
 def _signature(path: Path) -> tuple[int, ...] | None:

@@ -1,0 +1,27 @@
+"""Addresses of servers: `host:port`, `dns:///name:port` or `unix:/path`."""
+
+from __future__ import annotations
+
+from zerofleet.errors import ConfigurationError
+
+__all__ = ["is_unix", "require_address"]
+
+LAST_PORT = 65535
+_SHOWN_CHARACTERS = 100
+
+
+def is_unix(address: str) -> bool:
+    """Return whether an address is a unix socket."""
+    return address.startswith(("unix:", "unix-abstract:"))
+
+
+def require_address(address: str, *, lowest_port: int = 1) -> str:
+    """Return an address `host:port`, `dns:///name:port` or `unix:/path`; raises `ConfigurationError` for an invalid one."""
+    shown = repr(address[:_SHOWN_CHARACTERS])
+    if not address or not address.isprintable() or (not is_unix(address) and " " in address):
+        raise ConfigurationError(f"{shown} is not an address; want HOST:PORT, dns:///NAME:PORT or unix:/PATH")
+    for one in () if is_unix(address) else address.split(","):
+        port = one.rpartition(":")[2]
+        if port.isascii() and port.isdigit() and not lowest_port <= int(port[:_SHOWN_CHARACTERS]) <= LAST_PORT:
+            raise ConfigurationError(f"address {shown} has a port outside {lowest_port} to {LAST_PORT}")
+    return address
