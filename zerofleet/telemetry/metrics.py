@@ -121,9 +121,7 @@ INFERENCE_BACKEND = _gauge(
     by=(SERVER,),
 )
 INFERENCE_REGIONS = _gauge("zerofleet_inference_shared_memory_clients", "Clients connected by shared memory", by=(SERVER,))
-INFERENCE_HTTP = _counter(
-    "zerofleet_inference_http_requests_total", "Requests over HTTP", "route", "status", by=(SERVER,)
-)
+INFERENCE_HTTP = _counter("zerofleet_inference_http_requests_total", "Requests over HTTP", "route", "status", by=(SERVER,))
 INFERENCE_HTTP_HANDLING = _histogram(
     "zerofleet_inference_http_handling_seconds",
     "Time from the head of an HTTP request to its answer",
