@@ -36,6 +36,8 @@ OPEN_METHOD = "/grpc.health.v1.Health/Check"
 """Call whose roles hold for live and ready: none is needed."""
 TOKEN_PLACE = "the header Authorization, as Bearer TOKEN"  # noqa: S105 - where it is, not what it is
 
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "statistics")
+
 _MODEL = r"/v2/models/(?P<model>[^/]+)(/versions/(?P<version>[^/]+))?"
 _PATHS: tuple[tuple[str, str, re.Pattern[str]], ...] = tuple(
     (route, method, re.compile(path))
@@ -206,6 +208,8 @@ class Routes:
         if route == "config":
             return json_answer(message_json(message.config))
         content = message_json(message)
+        if route == "metadata":
+            content["extensions"] = EXTENSIONS
         if content.get("ready") is False:
             return json_answer({"error": not_ready}, HTTPStatus.BAD_REQUEST)
         return json_answer(content)

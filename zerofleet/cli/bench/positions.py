@@ -1,7 +1,7 @@
 """`zerofleet bench positions`: positions of random games as an input file for Triton's `perf_analyzer`.
 
-Without the file `perf_analyzer` sends random bytes, which are no positions and which the inference server refuses. An entry holds
-one position, without the axis of the batch (Perf Analyzer, "Input data", section "Real input data").
+Without the file `perf_analyzer` sends random bytes, which are no positions and which the inference server refuses. An entry
+holds one position, without the axis of the batch (Perf Analyzer, "Input data", section "Real input data").
 """
 
 from __future__ import annotations
