@@ -103,6 +103,8 @@ JSON_ROWS = [
     (setting("outputs", to=[{"name": "logits"}]), "unknown output 'logits'"),
     (setting("outputs", to=[{"name": "value__1", "parameters": {"classification": 3}}]), "'classification'; want binary_data"),
     (setting("outputs", to=[{"name": "value__1", "parameters": {"binary_data": 1}}]), "want true or false"),
+    (lambda content: content.update({f"key{n}": n for n in range(16)}), "an object with 17 keys, want at most 16"),
+    (lambda content: content["inputs"][1].update({f"key{n}": n for n in range(16)}), "an object with 20 keys"),
     (setting("output", to=[]), "output: Extra inputs are not permitted"),
     (setting("parameters", to={"binary_data_output": "yes"}), "binary_data_output of the request is yes, want true or false"),
     (setting("parameters", to={"priority": -1}), "priority is -1, want 0"),
