@@ -10,7 +10,6 @@ from importlib import metadata
 from typing import Any
 
 import grpc
-import numpy as np
 from pydantic_core import from_json
 from tritonclient.grpc import model_config_pb2
 from tritonclient.grpc import service_pb2 as messages
@@ -19,7 +18,7 @@ from inference_server.data_plane import DataPlane
 from inference_server.methods import unary_method
 from inference_server.registry import ServedVersion
 from inference_server.statistics import Duration
-from inference_server.tensors import Tensor
+from inference_server.tensors import MOST_LISTED, Tensor, content_of
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS, parse_version, require_model_name
 from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority, level_of
 from zerofleet.errors import InvalidRequest
@@ -32,7 +31,6 @@ _EXTENSIONS = ("model_repository", "model_configuration", "statistics")
 _FILE_PARAMETER = "file:"  # how Triton's clients send files to run
 _CONFIG_TYPES = {"UINT8": "TYPE_UINT8", "INT16": "TYPE_INT16", "FP16": "TYPE_FP16", "FP32": "TYPE_FP32"}
 _INT64_MAX = 2**63 - 1
-_MOST_LISTED = 16  # inputs, outputs or parameters of a request
 
 
 class KServeServicer:
@@ -138,10 +136,10 @@ def handler(servicer: KServeServicer) -> grpc.GenericRpcHandler:
 def _require_few(request: Any) -> None:
     """Raise `InvalidRequest` for lists that take far more memory than bytes on the wire, and are held while it waits."""
     listed = {"parameters": request.parameters, "outputs": request.outputs, "inputs": request.inputs}
-    listed |= {f"parameters of output {output.name[:40]!r}": output.parameters for output in request.outputs[:_MOST_LISTED]}
+    listed |= {f"parameters of output {output.name[:40]!r}": output.parameters for output in request.outputs[:MOST_LISTED]}
     for name, found in listed.items():
-        if len(found) > _MOST_LISTED:
-            raise InvalidRequest(f"the request has {len(found)} {name}, want at most {_MOST_LISTED}")
+        if len(found) > MOST_LISTED:
+            raise InvalidRequest(f"the request has {len(found)} {name}, want at most {MOST_LISTED}")
 
 
 def _priority(parameters: Any) -> Priority:
@@ -174,16 +172,10 @@ def _tensors(request: Any) -> list[Tensor]:
 
 def _typed_content(tensor: Any) -> bytes:
     """Return the bytes of a tensor sent as numbers."""
-    fields: dict[str, tuple[str, type[np.integer[Any]]]]
-    fields = {"UINT8": ("uint_contents", np.uint8), "INT16": ("int_contents", np.int16)}
+    fields = {"UINT8": "uint_contents", "INT16": "int_contents"}
     if tensor.datatype not in fields:
         return b""  # rejected for its type later
-    field, dtype = fields[tensor.datatype]
-    numbers = np.array(getattr(tensor.contents, field), dtype=np.int64)
-    limits = np.iinfo(dtype)
-    if numbers.size and not limits.min <= numbers.min() <= numbers.max() <= limits.max:
-        raise InvalidRequest(f"{tensor.name[:40]!r} has a number out of range for {tensor.datatype}")
-    return numbers.astype(np.dtype(dtype).newbyteorder("<")).tobytes()
+    return content_of(tensor.name, tensor.datatype, getattr(tensor.contents, fields[tensor.datatype]))
 
 
 def _versions_wanted(parameters: Any) -> Sequence[int]:

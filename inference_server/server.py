@@ -1,4 +1,4 @@
-"""Composition of the process: device thread, registry, data plane, services, and one gRPC port.
+"""Composition of the process: device thread, registry, data plane, services, one gRPC port, and one for HTTP if it is set.
 
 start   listen → serve the champions of the store → ready
 drain   health NOT_SERVING → calls in progress complete → the queue is evaluated → the device thread stops
@@ -28,6 +28,8 @@ from inference_server.message_sizes import largest_request_bytes
 from inference_server.network import Backend
 from inference_server.queueing import RequestQueue
 from inference_server.registry import Registry
+from inference_server.rest.listener import HttpServer
+from inference_server.rest.routes import Routes
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
 from zerofleet.rpc.call_metrics import CallMetrics
@@ -62,6 +64,8 @@ class RunningServer:
     grpc: grpc.aio.Server
     doorbell: Doorbell | None
     """Where clients of this host send blocks in shared memory; None where there is none."""
+    http: HttpServer | None
+    """KServe v2 over HTTP; None without `http_address`."""
 
     async def drain(self, grace_s: float) -> None:
         """Reject new calls and let those in progress complete within `grace_s`.
@@ -74,6 +78,8 @@ class RunningServer:
             group.create_task(self.grpc.stop(grace_s))
             if self.doorbell is not None:
                 group.create_task(self.doorbell.drain(grace_s))
+            if self.http is not None:
+                group.create_task(self.http.drain(grace_s))
 
 
 @asynccontextmanager
@@ -101,6 +107,8 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
                 followed.cancel()
                 if server.doorbell is not None:
                     server.doorbell.close()
+                if server.http is not None:
+                    await server.http.aclose()
                 await server.grpc.stop(None)
     finally:
         registry.close()
@@ -129,11 +137,12 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
         long_lived={HEALTH_WATCH: MAX_WATCHES},
         on_refused=_count_refused,
     )
+    requests = RequestInterceptor()
     server = grpc.aio.server(
         interceptors=[
             AdmissionInterceptor(plane.full),
             bounds,
-            RequestInterceptor(),
+            requests,
             CallMetrics(),
             guard,
             ErrorInterceptor(),
@@ -154,11 +163,24 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
     doorbell = None
     if settings.shared_memory:  # before gRPC answers, so that a client that reached gRPC finds it
         doorbell = open_doorbell(address, plane, guard, region_bytes=settings.max_bytes_in_flight)
+    http = None
+    if settings.http_address:
+        routes = Routes(
+            plane,
+            servicer,
+            guard=guard,
+            bounds=bounds,
+            requests=requests,
+            message_bytes=message_bytes,
+            on_refused=_count_refused,
+        )
+        http = HttpServer(routes, settings.http_address, settings.tls)
+        log.info("http.listening", address=http.address, tls=bool(settings.tls))
     await server.start()
     await health_servicer.set("", _SERVING)  # live; the service is ready once the champions are served
     await health_servicer.set(kserve.SERVICE, _NOT_SERVING)
     plane.registry.on_change = lambda model, ready: health_servicer.set(model, _SERVING if ready else _NOT_SERVING)
-    return RunningServer(address, plane, health_servicer, server, doorbell)
+    return RunningServer(address, plane, health_servicer, server, doorbell, http)
 
 
 def _count_refused(reason: str) -> None:

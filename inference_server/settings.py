@@ -17,6 +17,16 @@ BackendChoice = Literal["auto", "torchscript", "native"]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
+def _http_address(address: str) -> str:
+    """Return an address with its host, loopback if there is none; raises `ValueError` unless it is `host:port` or a port."""
+    host, _, port = address.rpartition(":")
+    if not address:
+        return ""
+    if not (port.isascii() and port.isdigit() and int(port[:6]) <= 65535) or not (host + "x").isprintable() or " " in host:
+        raise ValueError("want HOST:PORT, or a port alone for 127.0.0.1")
+    return f"{host or '127.0.0.1'}:{port}"
+
+
 class ServerSettings(StoreSettings):
     """Inference server: evaluations over KServe v2 gRPC."""
 
@@ -45,6 +55,9 @@ class ServerSettings(StoreSettings):
     tokens: Annotated[SecretStr | None, AfterValidator(require_tokens)] = None
     """Lines `role: token` with the roles worker, trainer, evaluator and operator. With them every call but health checks
     requires a token of a role allowed to make it; best given as a file."""
+    http_address: Annotated[str, AfterValidator(_http_address)] = ""
+    """Listening address for KServe v2 over HTTP, with the roles, tokens and TLS of gRPC: host:port, or a port alone for
+    127.0.0.1 (port 0 selects a free one); empty for none."""
     reflection: bool = False
     """Describe the services to tools such as grpcurl."""
     shared_memory: bool = True

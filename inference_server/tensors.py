@@ -19,7 +19,10 @@ from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.naming import LEGAL_TENSOR, MAX_REQUEST_ROWS, STATE_TENSOR
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["Contract", "Tensor"]
+__all__ = ["MOST_LISTED", "Contract", "Tensor", "content_of"]
+
+MOST_LISTED = 16
+"""Largest number of inputs, outputs or parameters of a request."""
 
 _DTYPES: dict[str, np.dtype[Any]] = {"UINT8": np.dtype("u1"), "INT16": np.dtype("<i2")}
 _TYPED_BYTE, _TYPED_ACTION = 2, 10  # bytes of a number on the wire
@@ -152,6 +155,24 @@ class Contract:
         if broken.any():
             row = int(np.argmax(broken.any(axis=1)))
             _refuse_row(row, legal, "is not in order", "distinct actions, ascending, then padding of -1")
+
+
+def content_of(name: str, datatype: str, numbers: Sequence[int]) -> bytes:
+    """Return the bytes of a tensor that was sent as integers; none for a type that no input has, which `read` rejects.
+
+    Raises `InvalidRequest` for a number that the type cannot hold.
+    """
+    if (dtype := _DTYPES.get(datatype)) is None:
+        return b""
+    limits = np.iinfo(dtype)
+    try:
+        wide = np.array(numbers, dtype=np.int64)
+        fits = not wide.size or limits.min <= wide.min() <= wide.max() <= limits.max
+    except OverflowError:
+        fits = False
+    if not fits:
+        raise InvalidRequest(f"{name[:_SHOWN_CHARACTERS]!r} has a number out of range for {datatype}")
+    return wide.astype(dtype).tobytes()
 
 
 def _array(tensor: Tensor, datatype: str, length: int) -> np.ndarray:

@@ -196,7 +196,7 @@ def aliases(service):
     return ((service.get("networks") or {}).get("fleet") or {}).get("aliases", [])
 
 
-VARIANTS = [(), ("gpu",), ("triton",), ("gpu", "triton"), ("tls",), ("tls", "gpu")]
+VARIANTS = [(), ("gpu",), ("triton",), ("gpu", "triton"), ("tls",), ("tls", "gpu"), ("tls", "http")]
 
 
 @pytest.mark.parametrize("profiles", [[], *([name] for name in PROFILES)], ids=["", *PROFILES])
@@ -212,6 +212,12 @@ def test_compose_accepts_every_combination_of_files(variants, profiles, monkeypa
     on_gpu = {name for name, s in services.items() if "devices" in s["deploy"]["resources"].get("reservations", {})}
     assert on_gpu == ({"trainer", server} if "gpu" in variants else {"triton"} & {server})
     assert services["trainer"]["environment"]["ZEROFLEET_PRESET"] == ("gpu" if "gpu" in variants else "laptop")
+
+
+def test_http_is_published_on_loopback_at_the_port_of_its_setting():
+    (service,) = read("compose.http.yml")["services"].values()
+    host, port = host_and_port(service["environment"]["ZEROFLEET_HTTP_ADDRESS"])
+    assert (host, service["ports"]) == ("0.0.0.0", [f"127.0.0.1:${{ZEROFLEET_HTTP_PORT:-8000}}:{port}"])
 
 
 @pytest.mark.parametrize("profile", ["triton", "gpu"])

@@ -290,6 +290,14 @@ BENCHMARKS = {
             "zerofleet bench perft --all --seconds 2",
         ),
     ),
+    "positions": Command(
+        "zerofleet.cli.bench.positions:positions",
+        "Positions as an input file for Triton's perf_analyzer",
+        examples=(
+            "zerofleet bench positions connect_four --out positions.json",
+            "zerofleet bench positions othello --positions 1024 --seed 7 --out positions.json",
+        ),
+    ),
     "rhombus_search": Command(
         "zerofleet.cli.bench.rhombus_search:rhombus_search",
         "Ablation of the search for Chinese Checkers on the rhombus",

@@ -21,7 +21,7 @@ from zerofleet.rpc.failures import REQUEST_ID, request_id_in
 from zerofleet.rpc.handlers import around
 from zerofleet.telemetry import request_ids, tracing
 
-__all__ = ["RequestInterceptor", "outgoing"]
+__all__ = ["RequestInterceptor", "names_of", "outgoing"]
 
 LINES_A_SECOND = 5
 """Maximum logged refusals per status code and second, so that a faulty client cannot fill the disk."""
@@ -84,7 +84,7 @@ class _Named:
         self._traced: AbstractContextManager[tracing.Span] | None = None
 
     def __enter__(self) -> None:
-        request_id, parent = _names(self._context.invocation_metadata() or ())
+        request_id, parent = names_of(self._context.invocation_metadata() or ())
         request_ids.bind(request_id, self._method)  # never unbound: each call is its own task
         self._context.set_trailing_metadata(((REQUEST_ID, request_id),))
         if parent:
@@ -121,7 +121,7 @@ class _Quota:
         return before
 
 
-def _names(metadata: Metadata) -> tuple[str, str]:
+def names_of(metadata: Metadata) -> tuple[str, str]:
     """Return the id of a call, from the client or generated, and the caller's traceparent."""
     request_id = parent = ""
     for key, value in metadata:

@@ -121,6 +121,14 @@ INFERENCE_BACKEND = _gauge(
     by=(SERVER,),
 )
 INFERENCE_REGIONS = _gauge("zerofleet_inference_shared_memory_clients", "Clients connected by shared memory", by=(SERVER,))
+INFERENCE_HTTP = _counter("zerofleet_inference_http_requests_total", "Requests over HTTP", "route", "status", by=(SERVER,))
+INFERENCE_HTTP_HANDLING = _histogram(
+    "zerofleet_inference_http_handling_seconds",
+    "Time from the head of an HTTP request to its answer",
+    "route",
+    by=(SERVER,),
+    buckets=_LATENCY_BUCKETS,
+)
 INFERENCE_REFUSED = _counter("zerofleet_inference_refused_total", "Requests refused", "reason", by=(SERVER,))
 MODEL_LOADS = _counter("zerofleet_model_loads_total", "Model loads", "model", "outcome", by=(SERVER,))
 

@@ -27,7 +27,7 @@ from zerofleet.rpc.handlers import shape
 from zerofleet.rpc.security.shares import Shares, peer_of
 from zerofleet.rpc.security.tokens import OPEN_SERVICES
 
-__all__ = ["HEALTH_WATCH", "OPEN_CALLS", "READ_S", "SMALL_BYTES", "SMALL_READS", "BoundedCalls"]
+__all__ = ["HEALTH_WATCH", "OPEN_CALLS", "READ_S", "SMALL_BYTES", "SMALL_READS", "BoundedCalls", "HeldCall"]
 
 HEALTH_WATCH = "/grpc.health.v1.Health/Watch"
 OPEN_CALLS = 256
@@ -75,6 +75,10 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
         """Largest number of calls in progress, for grpc's own limit."""
         return sum(pool.places.total for pool in (self._calls, self._open, *self._long_lived.values()))
 
+    def held_by(self, peer: str) -> HeldCall:
+        """Return the share, still empty, of a call outside gRPC; `peer` in grpc's notation. It counts as a unary call."""
+        return HeldCall(self._calls, peer_of(peer))
+
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],
@@ -104,16 +108,12 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
 
     async def _request(self, pool: _Pool, context: Any, read: Callable[[bytes], Any] | None) -> Any:
         """Return the request of a call, within the bounds; aborts the call otherwise. Cancellation: the bounds are freed."""
-        held = _Held(pool, peer_of(context.peer()))
+        held = HeldCall(pool, peer_of(context.peer()))
         context.add_done_callback(held.leave)  # when the reply has been sent, whatever the end of the call
-        if not held.enter():
-            await self._refuse(
-                context, "calls", f"{pool.places.taken} calls are in progress, the share of this address; try again later"
-            )
-        if not held.reserve(self._message_bytes):
-            await self._refuse(
-                context, "memory", f"requests in progress hold {pool.bytes.taken} bytes of {pool.bytes.total}; try again later"
-            )
+        if (full := held.enter()) is not None:
+            await self._refuse(context, "calls", full)
+        if (full := held.reserve(self._message_bytes)) is not None:
+            await self._refuse(context, "memory", full)
         expiry = asyncio.get_running_loop().call_later(self._read_s, self._expire, context)
         try:
             content = await context.read()
@@ -158,7 +158,7 @@ class _Pool:
         self.largest_bytes = largest_bytes
 
 
-class _Held:
+class HeldCall:
     """Share of the bounds that one call holds."""
 
     __slots__ = ("_bytes", "_entered", "_peer", "_pool")
@@ -169,22 +169,28 @@ class _Held:
         self._entered = False
         self._bytes = 0
 
-    def enter(self) -> bool:
+    def enter(self) -> str | None:
+        """Take a place; return the reason if there is none."""
         self._entered = self._pool.places.take(self._peer)
-        return self._entered
+        if self._entered:
+            return None
+        return f"{self._pool.places.taken} calls are in progress, the share of this address; try again later"
 
-    def reserve(self, size_bytes: int) -> bool:
-        if not self._pool.bytes.take(self._peer, size_bytes):
-            return False
+    def reserve(self, size_bytes: int) -> str | None:
+        """Take bytes for the request; return the reason if they are not free."""
+        pool = self._pool
+        if not pool.bytes.take(self._peer, size_bytes):
+            return f"requests in progress hold {pool.bytes.taken} bytes of {pool.bytes.total}; try again later"
         self._bytes = size_bytes
-        return True
+        return None
 
     def settle(self, size_bytes: int) -> None:
         """Keep only the size of the message that was read."""
         self._pool.bytes.give_back(self._peer, self._bytes - size_bytes)
         self._bytes = size_bytes
 
-    def leave(self, context: Any) -> None:
+    def leave(self, context: object = None) -> None:
+        """Free everything; `context` is that of a gRPC call that ended."""
         if self._bytes:
             self._pool.bytes.give_back(self._peer, self._bytes)
         if self._entered:

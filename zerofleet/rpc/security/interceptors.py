@@ -23,6 +23,7 @@ _NOT_FROM_ELSEWHERE = (
     grpc.StatusCode.UNAUTHENTICATED,
     "models and champion are changed from the server's own machine alone while no token is configured",
 )
+_PLACE = f"the metadata {TOKEN_HEADER}"
 _SHAPES = {False: "unary", True: "stream"}  # grpc's names for handlers of one message and of many
 
 
@@ -55,15 +56,15 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
                 return self._turned_away(handler, refusal)
         return self._guarded(handler, wanted)
 
-    def refusal(self, method: str, token: str) -> Refusal | None:
-        """Return the refusal of a call made outside gRPC by a process of this machine, None if it is authorised.
+    def refusal(self, method: str, token: str, *, place: str = _PLACE) -> Refusal | None:
+        """Return the refusal of a call made outside gRPC, None if it is authorised.
 
-        `token`: that of the caller, empty without one.
+        `token`: that of the caller, empty without one, from `place`. Operator calls must come from a process of this machine.
         """
         wanted = roles_of(method) if self._tokens or method in ADMIN_METHODS else None
         if wanted is None or not (self._tokens or self._admin):
             return None
-        refusal = self._refusal([(TOKEN_HEADER, token)] if token else [], wanted)
+        refusal = self._refusal([(TOKEN_HEADER, token)] if token else [], wanted, place)
         if refusal is not None:
             self._on_refused()
         return refusal
@@ -119,15 +120,15 @@ class RoleInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-i
             self._on_refused()
             await context.abort(*refusal)
 
-    def _refusal(self, metadata: Any, wanted: frozenset[Role]) -> Refusal | None:
+    def _refusal(self, metadata: Any, wanted: frozenset[Role], place: str = _PLACE) -> Refusal | None:
         """Return the refusal for a caller, None if it is authorised."""
         given = [value for key, value in metadata or () if key == TOKEN_HEADER]
         if not given:
-            return grpc.StatusCode.UNAUTHENTICATED, f"this call needs a token in the metadata {TOKEN_HEADER}"
+            return grpc.StatusCode.UNAUTHENTICATED, f"this call needs a token in {place}"
         presented = given[0].encode() if isinstance(given[0], str) else given[0]
         role = self._admin.role(presented) or self._tokens.role(presented)
         if role is None:
-            return grpc.StatusCode.UNAUTHENTICATED, f"the token in {TOKEN_HEADER} is not valid"
+            return grpc.StatusCode.UNAUTHENTICATED, f"the token in {place} is not valid"
         if role not in wanted:
             may = ", ".join(sorted(wanted))
             return grpc.StatusCode.PERMISSION_DENIED, f"a token of the role {role} may not make this call; want {may}"
