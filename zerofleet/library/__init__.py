@@ -7,6 +7,7 @@ for programs that are asynchronous themselves. `import zerofleet` offers most of
 from zerofleet.errors import ZerofleetError
 from zerofleet.library.matches import match, match_async
 from zerofleet.library.metrics import Metrics
+from zerofleet.library.positions import Position, position
 from zerofleet.library.runs import Model, Run, StoredGame, open_run
 from zerofleet.library.training import TrainingRun, train
 from zerofleet.rpc.evaluation_client import MoveOpinion, Opinion
@@ -18,6 +19,7 @@ __all__ = [
     "Model",
     "MoveOpinion",
     "Opinion",
+    "Position",
     "Run",
     "StoredGame",
     "TrainingRun",
@@ -25,5 +27,6 @@ __all__ = [
     "match",
     "match_async",
     "open_run",
+    "position",
     "train",
 ]
