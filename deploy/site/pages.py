@@ -34,7 +34,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Research": ("researchers",),
 }
 """Group of the pages directly in docs/, by a word in the index's column of readers; all others are for `Program`. A page in a
-folder belongs to the group of its folder."""
+folder belongs to the group of its folder, a notebook to the tutorials."""
 OTHER_READERS = "Program"
 ORDER = ("Tutorials", "Use", "Research", "Operate", "Program", "Games", "Agents", "Results", "Decisions", "Project")
 
@@ -143,6 +143,8 @@ def _by_path(page: OutsidePage) -> str:
 
 
 def _group_of(source: str, row: str) -> str:
+    if source.endswith(".ipynb.md"):
+        return "Tutorials"
     if "/" in source:
         return source.split("/", maxsplit=1)[0].capitalize()
     readers = row.split("|")[2] if row.count("|") > 2 else ""

@@ -1,6 +1,6 @@
 """The site of the documentation: what `make docs` builds from, without mkdocs, which CI does not install.
 
-Every page is in the navigation once, links out of docs/ lead to pages of the site, and every anchor of a link is that of a heading.
+Every page is in the navigation once, links out of docs/ lead to pages of the site, and anchors of links are those of headings.
 """
 
 from __future__ import annotations
@@ -58,9 +58,11 @@ def test_the_navigation_has_groups_by_folder_and_by_reader(pages):
 | [ui.md](ui.md) | all users | again [operate](operate.md) and [elsewhere](https://example.org) |
 | [protocol.md](protocol.md) | client authors | x |
 [A](agents/README.md), [the house](../ARCHITECTURE.md#the-house), [new](new/page.md)
+[a notebook](../examples/a.ipynb)
 """
     assert pages.navigation(index) == [
         "README.md",
+        {"Tutorials": ["project/examples/a.ipynb.md"]},
         {"Use": ["ui.md"]},
         {"Operate": ["operate.md"]},
         {"Program": ["protocol.md"]},

@@ -23,7 +23,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-DOTS_PER_INCH = 72
+DOTS_PER_INCH = 96
 
 
 def read_notebook(path: Path) -> dict[str, Any]:

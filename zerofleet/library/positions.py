@@ -46,7 +46,7 @@ class Position:
 
     game: Game
     moves: tuple[str, ...]
-    """Moves from the start, those of the present round included, whoever may know them."""
+    """Moves from the start, secret ones of the present round included."""
     seed: int = 0
     """Seed of the deal; with the moves it determines every hand."""
     viewer: int | None = None
