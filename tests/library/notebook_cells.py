@@ -3,7 +3,7 @@
 Their cells are plain Python, without magics or `await`, so that a cell is a module of which the last expression is displayed. A
 kernel (nbclient, ipykernel, and the twenty packages that these need) would add processes and nothing that the cells use.
 
-    python tests/library/notebook.py        execute them in an empty folder, and store their outputs
+    python tests/library/notebook_cells.py        execute them in an empty folder, and store their outputs
 """
 
 from __future__ import annotations
