@@ -19,7 +19,7 @@ SWAP_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native run doctor check client sbom triton test browser-test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench proto format clean
+.PHONY: help venv native run doctor check client sbom triton test browser-test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench docs proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -129,6 +129,13 @@ bench: venv ## run the benchmarks on this machine
 	$(BIN)/zerofleet bench search
 	$(BIN)/zerofleet bench serve
 	$(BIN)/zerofleet bench train
+
+# The site has an environment of its own: nothing else needs its tools, and it needs nothing of the package.
+docs: ## build the site of the documentation; build/site/index.html opens from disk
+	test -x build/docs/bin/python || $(PYTHON) -m venv build/docs
+	build/docs/bin/pip install --quiet --disable-pip-version-check -c constraints.txt $$(build/docs/bin/python -c \
+		'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --quiet
 
 proto: venv ## generate the stubs from proto/
 	$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
         Metrics,
         Model,
         Opinion,
+        Position,
         Run,
         TrainingRun,
         ZerofleetError,
         match,
         open_run,
+        position,
         train,
     )
 
@@ -36,12 +38,14 @@ __all__ = [
     "Metrics",
     "Model",
     "Opinion",
+    "Position",
     "Run",
     "TrainingRun",
     "ZerofleetError",
     "__version__",
     "match",
     "open_run",
+    "position",
     "train",
 ]
 

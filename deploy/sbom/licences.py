@@ -4,7 +4,7 @@
     python deploy/sbom/licences.py --sbom IN.json OUT.json  keep the runtime components of a CycloneDX document
 
 Included are the transitive `dependencies` of pyproject.toml; in the bill of materials also those of installed extras other
-than `dev`. A licence must be one of `ALLOWED`; a package without a known one is an error.
+than `dev` and `docs`. A licence must be one of `ALLOWED`; a package without a known one is an error.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def runtime_packages(*, with_extras: bool = False) -> dict[str, Distribution]:
     """Return the distributions needed at run time, by canonical name; optionally also those of installed extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     optional = project.get("optional-dependencies", {}) if with_extras else {}
-    extras = [line for name, lines in optional.items() if name != "dev" for line in lines]
+    extras = [line for name, lines in optional.items() if name not in {"dev", "docs"} for line in lines]
     found: dict[tuple[str, frozenset[str]], Distribution] = {}
     queue = [(Requirement(line), frozenset({""}), True) for line in project["dependencies"]]
     queue += [(Requirement(line), frozenset({""}), False) for line in extras]

@@ -1,13 +1,16 @@
-"""One small trained run for all tests of the library."""
+"""One small trained run for all tests of the library, and the modules of this folder for its tests."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 import zerofleet as zf
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 SMALL = {
     "network.channels": 8,

@@ -17,6 +17,7 @@ SMALLER = {
     '"connect_four", preset="laptop", minutes=10': '"tic_tac_toe", preset="tiny", minutes=0.05, settings=SMALL',
     "runs/connect_four-laptop": "runs/tic_tac_toe-tiny",
     '["d1", "d2", "c1"]': '["a1", "b2"]',
+    'zf.position("connect_four"': 'zf.position("tic_tac_toe"',
     "alpha_beta:5": "random",
     "games=100": "games=4",
     "simulations=400": "simulations=16",

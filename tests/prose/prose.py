@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import re
 import tokenize
 import tomllib
@@ -65,18 +66,19 @@ def patterns() -> list[Pattern]:
 
 
 def files() -> Iterator[Path]:
-    """Yield every page and module of the working tree that is written by hand."""
+    """Yield every page, notebook and module of the working tree that is written by hand."""
     for name in working_tree.files():
         path = ROOT / name
         in_room = name.split("/")[0] in ROOMS and name.endswith(".py")
-        if (in_room or name.endswith(".md")) and not GENERATED.search(name):
+        if (in_room or name.endswith((".md", ".ipynb"))) and not GENERATED.search(name):
             yield path
 
 
 def prose(path: Path) -> Iterator[Prose]:
     """Yield the prose of a file."""
     text = path.read_text()
-    yield from (_of_page(path, text) if path.suffix == ".md" else _of_module(path, text))
+    readers = {".md": _of_page, ".ipynb": _of_notebook}
+    yield from readers.get(path.suffix, _of_module)(path, text)
 
 
 def findings(piece: Prose, refused: list[Pattern]) -> Iterator[str]:
@@ -99,6 +101,13 @@ def _of_page(path: Path, text: str) -> Iterator[Prose]:
             fenced = not fenced
         elif not fenced:
             yield Prose(path, number, line)
+
+
+def _of_notebook(path: Path, text: str) -> Iterator[Prose]:
+    """Yield the cells of text; their line is the number of the cell."""
+    for number, cell in enumerate(json.loads(text)["cells"], start=1):
+        if cell["cell_type"] == "markdown":
+            yield Prose(path, number, "".join(cell["source"]))
 
 
 def _of_module(path: Path, text: str) -> Iterator[Prose]:

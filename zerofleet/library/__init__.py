@@ -8,6 +8,7 @@ from zerofleet.contracts.opinions import MoveOpinion, Opinion
 from zerofleet.errors import ZerofleetError
 from zerofleet.library.matches import match, match_async
 from zerofleet.library.metrics import Metrics
+from zerofleet.library.positions import Position, position
 from zerofleet.library.runs import Model, Run, StoredGame, open_run
 from zerofleet.library.training import TrainingRun, train
 from zerofleet.strength.matches import MatchSummary
@@ -18,6 +19,7 @@ __all__ = [
     "Model",
     "MoveOpinion",
     "Opinion",
+    "Position",
     "Run",
     "StoredGame",
     "TrainingRun",
@@ -25,5 +27,6 @@ __all__ = [
     "match",
     "match_async",
     "open_run",
+    "position",
     "train",
 ]

@@ -17,7 +17,10 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.opinions import Opinion
 from zerofleet.contracts.records import GameRecord, decode_record
 from zerofleet.library import background
+from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.metrics import Metrics, read_metrics
+from zerofleet.library.positions import Position
+from zerofleet.library.run_files import OpenRun
 from zerofleet.library.servers import KeptServer
 from zerofleet.library.times import time_of
 from zerofleet.rpc.evaluation_client import EvaluationClient
@@ -92,6 +95,14 @@ class Run:
         with GameLog.open(self._paths.replay, writer=False) as log:
             for logged in log.scan():
                 yield _stored_game(decode_record(logged.payload))
+
+    def ladder(self) -> Ladder:
+        """Return the ratings of the champions among the classical players, strongest first, from the gatekeeper's journal.
+
+        A rating that is not anchored by games against those players has no number. Raises `RunDirectoryError` for a damaged
+        journal.
+        """
+        return OpenRun(self.path.name, self._paths).gate().ladder
 
     async def address(self, versions: Sequence[int]) -> str:
         """Return the address of an inference server of those versions; for coroutines in the library's event loop.
@@ -173,6 +184,19 @@ class StoredGame:
     """By seat: `model:7` or the name of an agent."""
     finished_at: datetime | None
     """Wall-clock time of the worker; None for an impossible one."""
+    seed: int = 0
+    """Seed of the deal, where there is one."""
+
+    def position(self, plies: int | None = None, *, viewer: int | None = None) -> Position:
+        """Return the position after the first `plies` moves, by default after all of them, in the view of a seat.
+
+        `viewer` is a seat from 0; None: the player to move. Raises `GameError` for a seat that the game does not have.
+        """
+        return Position(self.game, self.moves[:plies], self.seed).seen_by(viewer)
+
+    def _repr_svg_(self) -> str | None:
+        """Return the picture of the last position, for notebooks; see `Position`."""
+        return self.position()._repr_svg_()
 
 
 def _stored_game(record: GameRecord) -> StoredGame:
@@ -185,6 +209,7 @@ def _stored_game(record: GameRecord) -> StoredGame:
         scores=tuple(record.scores[:]),
         players=tuple(agent or f"model:{version}" for agent, version in zip(agents, record.seat_versions, strict=True)),
         finished_at=time_of(record.finished_at_ms),
+        seed=record.seed,
     )
 
 
