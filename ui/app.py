@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from ui.catalogue import Catalogue
 from ui.endpoints import API, openapi, routes
+from ui.exporting import ExportEndpoints
 from ui.live import LiveRuns
 from ui.model_servers import ModelServers
 from ui.pages import Pages, static_files
@@ -65,6 +66,7 @@ def create_app(
     live = live or LiveRuns()
     reading, playing = ReadingEndpoints(catalogue, live), PlayEndpoints(catalogue, tables)
     endpoints = [*reading.endpoints(), *WatchEndpoints(catalogue).endpoints(), *playing.endpoints()]
+    endpoints += ExportEndpoints(catalogue).endpoints()
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
