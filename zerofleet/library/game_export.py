@@ -85,8 +85,8 @@ def export_game(
             raise InvalidRequest("the moves of a game are those of every seat; export them without a seat")
         return GameFile(_lines(index, stored), KINDS[kind], "")
     film = _Film(stored, MOST_FRAMES if kind == "gif" else MOST_BOARDS, viewer, is_stopped)
-    content = {"gif": _animation, "png": _strip, "svg": _vectors}[kind](film)
-    return GameFile(content, KINDS[kind], film.note)
+    draw = {"gif": _animation, "png": _strip, "svg": _vectors}[kind]
+    return GameFile(draw(film), KINDS[kind], film.note)
 
 
 def shown_positions(positions: int, most: int) -> list[int]:
@@ -107,7 +107,8 @@ class _Film:
         self.captions = [self._caption(ply) for ply in self._plies]
         self.documents = [self._document(ply) for ply in self._plies]
         sizes = [size_of(parsed(document)) for document in self.documents]
-        self.width, self.height = (max(lengths) for lengths in zip(*sizes, strict=True))
+        self.width: float = max(width for width, _ in sizes)
+        self.height: float = max(height for _, height in sizes)
 
     @property
     def note(self) -> str:
@@ -204,7 +205,8 @@ def _vectors(film: _Film) -> bytes:
         placed = {"x": left, "y": y, "width": scale * own_width, "height": scale * own_height}
         board.attrib.update({name: f"{length:.2f}" for name, length in placed.items()})
         sheet.append(board)
-    return Xml.tostring(sheet, encoding="utf-8")
+    content: bytes = Xml.tostring(sheet, encoding="utf-8")
+    return content
 
 
 def _grid(film: _Film) -> tuple[Sequence[tuple[float, float]], tuple[float, float]]:

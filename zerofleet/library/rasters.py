@@ -84,13 +84,16 @@ class _Brush:
         at = functools.partial(_number, element.attrib)
         x, y, half = at("x", 0.0), at("y", 0.0), self._half_stroke(element)
         box = self._box(x - half, y - half, x + at("width") + half, y + at("height") + half)
-        self._pixels.rounded_rectangle(box, (at("rx", 0.0) + half) * self._scale, **self._paint(element))
+        fill, outline, width = self._paint(element)
+        corner = (at("rx", 0.0) + half) * self._scale
+        self._pixels.rounded_rectangle(box, corner, fill=fill, outline=outline, width=width)
 
     def circle(self, element: Xml.Element) -> None:
         """Draw a circle; its stroke lies on the edge, half of it outside."""
         at = functools.partial(_number, element.attrib)
         x, y, radius = at("cx"), at("cy"), at("r") + self._half_stroke(element)
-        self._pixels.ellipse(self._box(x - radius, y - radius, x + radius, y + radius), **self._paint(element))
+        fill, outline, width = self._paint(element)
+        self._pixels.ellipse(self._box(x - radius, y - radius, x + radius, y + radius), fill=fill, outline=outline, width=width)
 
     def polygon(self, element: Xml.Element) -> None:
         """Draw a polygon."""
@@ -134,10 +137,11 @@ class _Brush:
         scale = self._scale
         return left * scale, top * scale, max(left * scale, right * scale - 1), max(top * scale, bottom * scale - 1)
 
-    def _paint(self, element: Xml.Element) -> dict[str, object]:
+    def _paint(self, element: Xml.Element) -> tuple[str | None, str | None, int]:
+        """Return fill, outline, and width of the outline in pixels."""
         stroke = _colour(element, "stroke", None)
         width = 0 if stroke is None else max(1, round(2 * self._half_stroke(element) * self._scale))
-        return {"fill": _colour(element, "fill", "black"), "outline": stroke, "width": width}
+        return _colour(element, "fill", "black"), stroke, width
 
 
 @functools.lru_cache(maxsize=64)
