@@ -30,7 +30,8 @@ __all__ = ["ClimbEndpoints"]
 MOST_GAMES, MOST_EVERY = 1000, 1 << 20
 GAMES = 20
 """Games per pair of players, unless a request names another number."""
-MOST_COUNTS = 2  # at a time: the openings of a large ladder take seconds
+MOST_COUNTS = 2  # at a time
+MOST_PLANNED = 20_000  # games of a ladder: to count the missing ones takes seconds, since their openings are drawn
 
 
 class PlayedLadder(StrictValue):
@@ -39,7 +40,7 @@ class PlayedLadder(StrictValue):
     table: LadderTable | None
     """None before the first champion."""
     missing: int
-    """Games of the table that have not been played."""
+    """Games of the table that have not been played; 0 where `refusal` states that they were not counted."""
     refusal: str
     """Reason why the missing games cannot be played from here; empty where they can."""
     job: LadderJob | None
@@ -145,5 +146,13 @@ def _counted(run: OpenRun, games: int, every: int) -> tuple[LadderTable | None, 
         chosen = run_ladder(run.game, run.paths, games=games, every=every)
     except ModelNotFound as error:
         return None, 0, str(error)
+    planned = len(chosen.plan.matches()) * games
     with chosen.book(is_writer=False) as book:
+        if planned > MOST_PLANNED:
+            fewer = "ask for fewer games per pair or fewer champions, or use zerofleet ladder"
+            return (
+                chosen.table(book),
+                0,
+                f"this ladder has {planned:,} games, at most {MOST_PLANNED:,} are played here: {fewer}",
+            )
         return chosen.table(book), chosen.missing(book), ""

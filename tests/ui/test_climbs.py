@@ -12,7 +12,7 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from ui import climbing
+from ui import climbing, climbs
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from ui.ladder_jobs import LadderJobs
@@ -87,6 +87,13 @@ async def test_the_missing_games_are_counted_for_the_numbers_that_are_asked_for(
     last = (await client.get(GAMES, params={"games": 2, "every": 9})).json()
     assert last["missing"] == few["missing"]  # the first and the last champion are the two
     assert (await client.get(GAMES, params={"games": 0})).status_code == 400
+
+
+async def test_a_ladder_of_too_many_games_is_refused_without_a_count(client, monkeypatch):
+    monkeypatch.setattr(climbs, "MOST_PLANNED", 100)
+    now = (await client.get(GAMES, params={"games": 20})).json()
+    assert (now["missing"], "at most 100 are played here" in now["refusal"]) == (0, True)
+    assert len(now["table"]["champions"]) == 2
 
 
 async def test_a_job_is_followed_to_its_end(runs):
