@@ -1,8 +1,8 @@
 """Permission for what an operator alone may start, and the proof that the request comes from a page of this application.
 
     page_operator_token set     the operator's token, as Authorization: Bearer or as the cookie of the form of /login
-    page_token alone            nobody is an operator
-    neither                     everyone who reaches the pages, which are then served to this machine alone
+    page_token alone            there is no operator
+    neither                     every user of the pages, which are then served to this machine alone
 
 A browser sends cookies by itself; so, beside the rules of `ui.security`, a request without a Bearer token must show the
 session's token as a header, which a foreign page cannot read. It changes with each start of the application.

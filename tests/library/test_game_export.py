@@ -93,6 +93,9 @@ class Hiding:
     def __getattr__(self, name):
         return getattr(self._game, name)
 
+    def spec(self):
+        return self._game.spec()._replace(information="hidden")
+
     def draw_svg(self, state) -> str:
         return self.draw_svg_for(state, None)
 
@@ -109,6 +112,9 @@ def test_a_strip_of_a_seat_shows_its_hand_alone(stored):
     assert b"every hand" not in seen
     assert b"hand 0" not in seen
     assert b"every hand" in export_game(7, hiding, "svg").content
+    captions = [text for text in texts(seen) if text != "start"]
+    assert captions[0] == "1. player 1"  # a choice of another seat
+    assert captions[1].endswith(", player 2")
     with pytest.raises(InvalidRequest, match="seat 3 is not one of the 2 seats"):
         export_game(7, hiding, "svg", viewer=2)
 

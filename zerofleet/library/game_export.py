@@ -150,8 +150,11 @@ class _Film:
     def _caption(self, ply: int) -> str:
         if ply == 0:
             return "start"
+        mover = int(self._stored.movers[ply - 1])
+        if self._viewer not in {None, mover} and self._stored.game.spec().information != "perfect":
+            return f"{ply}. player {mover + 1}"  # a seat does not see another's choice when it is made
         move = self._stored.game.action_name(self._stored.states[ply - 1], int(self._stored.record.moves[ply - 1]))
-        return f"{ply}. {move}, player {int(self._stored.movers[ply - 1]) + 1}"
+        return f"{ply}. {move}, player {mover + 1}"
 
     def _require_time(self) -> None:
         if self._is_stopped():
