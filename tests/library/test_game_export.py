@@ -94,7 +94,7 @@ class Hiding:
         return getattr(self._game, name)
 
     def spec(self):
-        return self._game.spec()._replace(information="hidden")
+        return replace(self._game.spec(), information="hidden")
 
     def draw_svg(self, state) -> str:
         return self.draw_svg_for(state, None)
