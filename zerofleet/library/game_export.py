@@ -15,7 +15,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
@@ -40,7 +40,7 @@ MOST_FRAMES = 150
 MOST_BOARDS = 60
 """Positions of a strip."""
 LIMIT_S = 60.0
-"""Longest time that the pictures may take."""
+"""Most processor time that the pictures may take."""
 
 FRAME_MS, LAST_FRAME_MS = 700, 3000
 FRAME_WIDTH, BOARD_WIDTH = 480, 300  # pixels, at most
@@ -74,7 +74,7 @@ def export_game(
 
     Raises:
         InvalidRequest: Unknown kind or seat, or a picture with shapes that cannot be drawn as pixels.
-        Overloaded: The pictures took longer than `LIMIT_S`, or `is_stopped` returned True.
+        Overloaded: The pictures took more than `LIMIT_S`, or `is_stopped` returned True.
     """
     if kind not in KINDS:
         raise InvalidRequest(f"{kind!r} is not a kind of export; choose {', '.join(KINDS)}")
@@ -102,7 +102,7 @@ class _Film:
         self._stored = stored
         self._viewer = viewer
         self._is_stopped = is_stopped
-        self._until_s = time.monotonic() + LIMIT_S
+        self._until_s = time.thread_time() + LIMIT_S
         self._plies = shown_positions(len(stored.states), most)
         self.captions = [self._caption(ply) for ply in self._plies]
         self.documents = [self._document(ply) for ply in self._plies]
@@ -122,21 +122,24 @@ class _Film:
         """Return pixels for a pixel of the pictures, so that none is wider than `widest`."""
         return min(1.0, widest / self.width)
 
-    def images(self, widest: int) -> Iterator[Image]:
-        """Yield the positions with their captions, as images of one size. Raises as `export_game`."""
+    def __len__(self) -> int:
+        """Return the number of positions."""
+        return len(self.documents)
+
+    def image(self, number: int, widest: int) -> Image:
+        """Return a position with its caption; all have one size. Raises as `export_game`."""
         from PIL import Image as Images  # noqa: PLC0415  (slow to import, and most commands draw nothing)
         from PIL import ImageDraw as Drawing  # noqa: PLC0415
 
+        self._require_time()
         scale = self.scale(widest)
         width, height = round(scale * self.width), round(scale * self.height)
-        for document, caption in zip(self.documents, self.captions, strict=True):
-            self._require_time()
-            image = Images.new("RGB", (width, height + round(CAPTION_HEIGHT)), svg.PAPER)
-            board = raster(document, scale=scale)
-            image.paste(board, ((width - board.width) // 2, 0))
-            at = width / 2, height + CAPTION_HEIGHT / 2
-            Drawing.Draw(image).text(at, self._fitting(caption, width), fill=svg.INK, font=font(CAPTION_SIZE), anchor="mm")
-            yield image
+        image = Images.new("RGB", (width, height + round(CAPTION_HEIGHT)), svg.PAPER)
+        board = raster(self.documents[number], scale=scale)
+        image.paste(board, ((width - board.width) // 2, 0))
+        at, caption = (width / 2, height + CAPTION_HEIGHT / 2), self._fitting(self.captions[number], width)
+        Drawing.Draw(image).text(at, caption, fill=svg.INK, font=font(CAPTION_SIZE), anchor="mm")
+        return image
 
     def _fitting(self, caption: str, width: int) -> str:
         letters = int((width - GAP) / font(CAPTION_SIZE).getlength("m"))
@@ -159,20 +162,21 @@ class _Film:
     def _require_time(self) -> None:
         if self._is_stopped():
             raise Overloaded("the export was stopped")
-        if time.monotonic() > self._until_s:
-            raise Overloaded(f"the pictures of this game take longer than {LIMIT_S:.0f} s; export it as jsonl")
+        if time.thread_time() > self._until_s:
+            raise Overloaded(f"the pictures of this game take more than {LIMIT_S:.0f} s of processor time; export it as jsonl")
 
 
 def _animation(film: _Film) -> bytes:
-    from PIL import Image as Images  # noqa: PLC0415  (as in `_Film.images`)
+    from PIL import Image as Images  # noqa: PLC0415  (as in `_Film.image`)
 
-    images = list(film.images(FRAME_WIDTH))
-    chosen = [images[number] for number in shown_positions(len(images), PALETTE_FRAMES)] if len(images) > 1 else images
-    joined = Images.new("RGB", (chosen[0].width, sum(image.height for image in chosen)))
-    for number, image in enumerate(chosen):
+    seen = [film.image(number, FRAME_WIDTH) for number in shown_positions(len(film), PALETTE_FRAMES)]
+    joined = Images.new("RGB", (seen[0].width, len(seen) * seen[0].height))
+    for number, image in enumerate(seen):
         joined.paste(image, (0, number * image.height))
     palette = joined.quantize(255, method=Images.Quantize.MAXCOVERAGE)
-    frames = [image.quantize(palette=palette, dither=Images.Dither.NONE) for image in images]
+    frames = [  # one byte a pixel
+        film.image(number, FRAME_WIDTH).quantize(palette=palette, dither=Images.Dither.NONE) for number in range(len(film))
+    ]
     content = io.BytesIO()
     durations = [FRAME_MS] * (len(frames) - 1) + [LAST_FRAME_MS]
     frames[0].save(content, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
@@ -180,12 +184,12 @@ def _animation(film: _Film) -> bytes:
 
 
 def _strip(film: _Film) -> bytes:
-    from PIL import Image as Images  # noqa: PLC0415  (as in `_Film.images`)
+    from PIL import Image as Images  # noqa: PLC0415  (as in `_Film.image`)
 
     places, (width, height) = _grid(film)
     sheet = Images.new("RGB", (math.ceil(width), math.ceil(height)), svg.PAPER)
-    for image, (x, y) in zip(film.images(BOARD_WIDTH), places, strict=True):
-        sheet.paste(image, (round(x), round(y)))
+    for number, (x, y) in enumerate(places):
+        sheet.paste(film.image(number, BOARD_WIDTH), (round(x), round(y)))
     content = io.BytesIO()
     sheet.save(content, "PNG", optimize=True)
     return content.getvalue()
