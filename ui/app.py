@@ -18,9 +18,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ui.catalogue import Catalogue
+from ui.climbs import ClimbEndpoints
 from ui.endpoints import API, openapi, routes
+from ui.exporting import ExportEndpoints
+from ui.ladder_jobs import LadderJobs
 from ui.live import LiveRuns
 from ui.model_servers import ModelServers
+from ui.operators import Operators
 from ui.pages import Pages, static_files
 from ui.planning import ClusterEndpoints
 from ui.playing import PlayEndpoints
@@ -43,7 +47,9 @@ def create_app(
     *,
     host_names: Sequence[str] = LOOPBACK_NAMES,
     token: str = "",
+    operator_token: str = "",
     live: LiveRuns | None = None,
+    jobs: LadderJobs | None = None,
     max_tables: int = 32,
     costs: Path | None = None,
     is_elsewhere: bool = False,
@@ -54,17 +60,22 @@ def create_app(
         catalogue: The runs.
         host_names: Accepted names in the Host header; `*` for all of them.
         token: Secret that every request must show; empty for none.
+        operator_token: Secret of operators, which counts as `token` too; empty for none.
         live: Pollers of the services.
+        jobs: Player of missing ladder games.
         max_tables: Maximum number of games in progress.
         is_elsewhere: Whether the services of the runs are where these pages do not see them.
         costs: Cost file for the page of the cluster; None for the shipped example.
     """
-    pages = Pages(catalogue, token=token, is_elsewhere=is_elsewhere)
+    pages = Pages(catalogue, tokens=tuple(filter(None, (token, operator_token))), is_elsewhere=is_elsewhere)
     servers = ModelServers()
     tables, studies = Tables(max_tables, servers), Studies(servers)
-    live = live or LiveRuns()
+    live, jobs = live or LiveRuns(), jobs or LadderJobs()
     reading, playing = ReadingEndpoints(catalogue, live), PlayEndpoints(catalogue, tables)
     endpoints = [*reading.endpoints(), *WatchEndpoints(catalogue).endpoints(), *playing.endpoints()]
+    endpoints += ExportEndpoints(catalogue).endpoints()
+    climbs = ClimbEndpoints(catalogue, jobs, Operators(token, operator_token), is_elsewhere=is_elsewhere)
+    endpoints += climbs.endpoints()
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
@@ -81,6 +92,7 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
+        await jobs.aclose()
         await tables.aclose()
         await studies.aclose()
         catalogue.close()
@@ -92,7 +104,7 @@ def create_app(
             Route(f"{API}/openapi.json", describe_api),
             static_files(),
         ],
-        middleware=[Middleware(Guard, host_names=host_names, token=token)],
+        middleware=[Middleware(Guard, host_names=host_names, token=token, operator_token=operator_token)],
         exception_handlers={404: not_found},
         lifespan=lifespan,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote
@@ -35,10 +35,10 @@ def static_files() -> Mount:
 class Pages:
     """HTML pages of the application."""
 
-    def __init__(self, catalogue: Catalogue, *, token: str = "", is_elsewhere: bool = False) -> None:
+    def __init__(self, catalogue: Catalogue, *, tokens: Sequence[str] = (), is_elsewhere: bool = False) -> None:
         self._catalogue = catalogue
         self._is_elsewhere = is_elsewhere
-        self._token = token
+        self._tokens = tokens
         self._templates = jinja2.Environment(
             loader=jinja2.FileSystemLoader(HERE / "templates"), autoescape=True, undefined=jinja2.StrictUndefined
         )
@@ -74,7 +74,7 @@ class Pages:
         return RedirectResponse(f"/runs/{quote(request.path_params['run'], safe='')}/overview", 307)
 
     async def login(self, request: Request) -> Response:
-        """Ask for the token, and keep a cookie in a browser that knows it."""
+        """Ask for a token, and keep a cookie in a browser that knows one."""
         if request.method == "GET":
             return self.render("login.html", wrong=False)
         content = b""
@@ -83,10 +83,10 @@ class Pages:
             if len(content) > MAX_BODY_BYTES:
                 return self.render("login.html", 413, wrong=True)
         given = _form_field(content.decode(errors="replace"), "token")
-        if not self._token or cookie_of(given) != cookie_of(self._token):
+        if cookie_of(given) not in map(cookie_of, self._tokens):
             return self.render("login.html", 401, wrong=True)
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, cookie_of(self._token), max_age=COOKIE_AGE_S, httponly=True, samesite="strict")
+        answer.set_cookie(COOKIE, cookie_of(given), max_age=COOKIE_AGE_S, httponly=True, samesite="strict")
         return answer
 
     def _showing(self, template: str) -> Callable[[Request], Awaitable[Response]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
+from typing import Literal
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -21,7 +22,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["CONTENT_SECURITY_POLICY", "COOKIE", "Guard", "cookie_of"]
+__all__ = ["CONTENT_SECURITY_POLICY", "COOKIE", "Guard", "cookie_of", "shown"]
 
 CONTENT_SECURITY_POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 COOKIE = "zerofleet_ui"
@@ -41,10 +42,10 @@ _OWN_SITES = ("same-origin", "none")
 class Guard:
     """ASGI middleware with the rules of the module."""
 
-    def __init__(self, app: ASGIApp, *, host_names: Sequence[str], token: str = "") -> None:
+    def __init__(self, app: ASGIApp, *, host_names: Sequence[str], token: str = "", operator_token: str = "") -> None:
         self._app = app
         self._host_names = frozenset(host_names)
-        self._token = token
+        self._tokens = tuple(filter(None, (token, operator_token))) if token else ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request. Cancellation: that of the application."""
@@ -76,13 +77,7 @@ class Guard:
         return None
 
     def _is_known(self, headers: Headers) -> bool:
-        if not self._token:
-            return True
-        scheme, _, shown = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and hmac.compare_digest(shown.encode(), self._token.encode()):
-            return True
-        kept = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        return hmac.compare_digest(kept.encode(), cookie_of(self._token).encode())
+        return not self._tokens or any(shown(headers, token) for token in self._tokens)
 
     @staticmethod
     def _foreign_change(headers: Headers, path: str) -> Response | None:
@@ -92,6 +87,15 @@ class Guard:
         if path != "/login" and headers.get("content-type", "").partition(";")[0] != "application/json":
             return _refused(415, "send the body as application/json")
         return None
+
+
+def shown(headers: Headers, token: str) -> Literal["bearer", "cookie"] | None:
+    """Return how a request shows a token; None where it does not."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and hmac.compare_digest(given.encode(), token.encode()):
+        return "bearer"
+    kept = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+    return "cookie" if hmac.compare_digest(kept.encode(), cookie_of(token).encode()) else None
 
 
 def cookie_of(token: str) -> str:

@@ -37,6 +37,7 @@ async def serve(service: Service, settings: UiSettings) -> None:
         catalogue,
         host_names=names,
         token=plain(settings.page_token) or "",
+        operator_token=plain(settings.page_operator_token) or "",
         max_tables=settings.max_tables,
         costs=settings.costs,
         is_elsewhere=settings.services_elsewhere,

@@ -32,6 +32,9 @@ class UiSettings(ServiceSettings):
     so that no foreign page reaches the application through a name of its own."""
     page_token: Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)] = None
     """Secret that a browser must enter once, and that programs send as `Authorization: Bearer`; at least 16 characters."""
+    page_operator_token: Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)] = None
+    """Secret that an operator enters or sends in place of `page_token`; at least 16 characters. Only an operator starts missing
+    games of a ladder. With `page_token` alone there is no operator; without either, every user of this machine is one."""
     max_tables: int = Field(default=32, ge=1)
     """Maximum number of games being played against the application; a further one ends the least recently used."""
     services_elsewhere: bool = False
@@ -53,6 +56,10 @@ class UiSettings(ServiceSettings):
         text = "" if self.page_token is None else self.page_token.get_secret_value()
         if not self.is_loopback and not text:
             raise ValueError(f"page_host {self.page_host} is reached from other machines: set page_token, or use 127.0.0.1")
-        if text and len(text) < LEAST_TOKEN_CHARACTERS:
-            raise ValueError(f"page_token has {len(text)} characters; give at least {LEAST_TOKEN_CHARACTERS}")
+        operator = "" if self.page_operator_token is None else self.page_operator_token.get_secret_value()
+        for name, secret in (("page_token", text), ("page_operator_token", operator)):
+            if secret and len(secret) < LEAST_TOKEN_CHARACTERS:
+                raise ValueError(f"{name} has {len(secret)} characters; give at least {LEAST_TOKEN_CHARACTERS}")
+        if text and text == operator:
+            raise ValueError("page_token and page_operator_token are equal: every reader would be an operator")
         return self

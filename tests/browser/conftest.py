@@ -33,6 +33,7 @@ def _module(name: str, path: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # for its dataclasses
     spec.loader.exec_module(module)
     return module
 
@@ -50,6 +51,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory, golden: ModuleType) -> Path:
     golden.make_run(folder / "golden")
     shutil.copytree(folder / "golden", folder / HOSTILE)
     return folder
+
+
+@pytest.fixture(scope="session")
+def run_with_champion(runs: Path) -> str:
+    """Return the name of a run whose champion is an untrained network that a server can load."""
+    made: Path = _module("runs_of_networks", "tests/cli/conftest.py").untrained(runs, "tic_tac_toe")
+    return made.name
 
 
 @pytest.fixture(scope="session")

@@ -172,3 +172,35 @@ def test_the_plan_follows_the_numbers_of_the_form(open_page: Opener) -> None:
     page.get_by_role("button", name="Plan").click()
     expect(page.locator("#notice")).to_contain_text("zerofleet bench")  # no costs of this game: the command that measures them
     assert "workers=7" in page.url
+
+
+def test_a_replay_is_saved_as_an_animation(open_page: Opener, golden: ModuleType, tmp_path: Path) -> None:
+    page = open_page(f"/runs/golden/games/{golden.uid(8)}")
+    page.wait_for_selector("#replay:not([hidden])")
+    with page.expect_download() as begun:
+        page.get_by_role("button", name="GIF").click()
+    begun.value.save_as(tmp_path / "game.gif")
+    assert begun.value.suggested_filename == f"tic_tac_toe-{golden.uid(8)[:12]}.gif"
+    assert (tmp_path / "game.gif").read_bytes().startswith(b"GIF89a")
+    expect(page.locator("#exported")).to_contain_text("KiB")
+
+
+def test_missing_games_of_a_ladder_are_played_after_a_confirmation(open_page: Opener, run_with_champion: str) -> None:
+    page = open_page(f"/runs/{run_with_champion}/ladder")
+    page.get_by_label("Games per pair").fill("2")
+    page.get_by_label("Games per pair").press("Tab")
+    about, play = page.locator("#climb-about"), page.get_by_role("button", name="Play missing games")
+    expect(about).to_have_text(re.compile(r"^\d+ games are missing\. $"))
+    missing = (about.text_content() or "").split()[0]
+    play.click()
+    expect(page.locator("#climb-question")).to_have_text(f"Play {missing} missing games of {run_with_champion}?")
+    assert violations(page) == []
+    page.get_by_role("button", name="Back").click()
+    expect(play).to_be_enabled()  # nothing has begun
+
+    play.click()
+    page.get_by_role("button", name="Play", exact=True).click()
+    expect(about).to_contain_text(f"{missing} games were played.")
+    expect(page.locator("#climb-table tbody tr")).to_have_count(1)
+    expect(play).to_be_disabled()
+    assert violations(page) == []

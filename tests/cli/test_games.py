@@ -170,3 +170,21 @@ def test_a_worker_timestamp_out_of_range_is_shown_as_unknown(zerofleet, tmp_path
         log.append([(uid(0), record.SerializeToString())])
     listed = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(tmp_path / "run"), "--json")
     assert json.loads(listed.out)["games"][0]["finished_at"] is None
+
+
+def test_games_export_writes_the_kind_of_file_of_its_name(zerofleet, run, tmp_path):
+    words = ("games", "export", "tic_tac_toe", uid(29), "--run-dir", str(run), "--out")
+    done = zerofleet(*words, str(tmp_path / "game.jsonl"))
+    assert done.code == 0, done.err
+    lines = [json.loads(line) for line in (tmp_path / "game.jsonl").read_text().splitlines()]
+    shown = zerofleet("games", "show", "tic_tac_toe", uid(29), "--run-dir", str(run), "--json").json()
+    assert lines[0]["uid"] == uid(29)
+    assert [line["move"] for line in lines[1:]] == [move["move"] for move in shown["moves"]]
+    assert zerofleet(*words, str(tmp_path / "game.GIF")).code == 0
+    assert (tmp_path / "game.GIF").read_bytes().startswith(b"GIF89a")
+
+
+def test_games_export_refuses_another_name_before_it_reads(zerofleet, tmp_path):
+    refused = zerofleet("games", "export", "tic_tac_toe", "abcd", "--out", str(tmp_path / "game.pdf"))
+    assert refused.code == 2
+    assert "must end in .gif, .png, .svg, .jsonl" in refused.err

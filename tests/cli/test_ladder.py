@@ -29,7 +29,7 @@ def lent(monkeypatch):
         asked.append(tuple(versions))
         yield None
 
-    monkeypatch.setattr("zerofleet.cli.commands.ladder.served", served)
+    monkeypatch.setattr("zerofleet.library.ladder_play.served", served)
     return asked
 
 

@@ -12,18 +12,30 @@ const SVG = "http://www.w3.org/2000/svg";
 /** Return the path of the API for parts of a path, each escaped. */
 export const path = (...parts) => [API, ...parts.map((part) => encodeURIComponent(part))].join("/");
 
-/** Fetch JSON; the message of a failure is that of the server. */
-export async function fetchJson(url, body) {
-  const asked = body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
-  let answer;
+async function asked(url, options) {
   try {
-    answer = await fetch(url, asked);
+    return await fetch(url, options);
   } catch {
     throw new Error("zerofleet ui does not answer: it was stopped, or the connection is lost");
   }
-  const content = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
+}
+
+const told = (answer) => answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
+
+/** Fetch JSON; the message of a failure is that of the server. */
+export async function fetchJson(url, body, headers = {}) {
+  const answer = await asked(url, body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
+  const content = await told(answer);
   if (!answer.ok) throw new Error(content.error ?? answer.statusText);
   return content;
+}
+
+/** Fetch a file with its name and the note about its content; the message of a failure is that of the server. */
+export async function fetchFile(url) {
+  const answer = await asked(url);
+  if (!answer.ok) throw new Error((await told(answer)).error ?? answer.statusText);
+  const name = /filename="([^"]+)"/.exec(answer.headers.get("Content-Disposition") ?? "")?.[1] ?? "download";
+  return { name, note: answer.headers.get("X-Zerofleet-Note"), content: await answer.blob() };
 }
 
 const fill = (node, attributes, children) => {

@@ -1,4 +1,4 @@
-import { bars, byId, compact, count, el, fetchJson, game, notice, path, percent, result, run, signed, svg, table, uid } from "./common.js";
+import { bars, byId, compact, count, el, fetchFile, fetchJson, game, notice, path, percent, result, run, signed, svg, table, uid } from "./common.js";
 
 const ROWS = 12;
 let replay, ply = 0, isOpen = false;
@@ -81,6 +81,26 @@ function mark() {
   source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) end("zerofleet ui does not solve this game."); });
 }
 
+/** Export the game as a file, which the browser saves; the answer may take seconds, and names the positions of a long game. */
+async function save(kind) {
+  const buttons = [...byId("export").querySelectorAll("button")], said = byId("exported");
+  buttons.forEach((button) => { button.disabled = true; });
+  said.textContent = "Drawing…";
+  said.classList.remove("error-text");
+  try {
+    const { name, note, content } = await fetchFile(`${path("runs", run, "games", replay.uid, "export")}?kind=${kind}`);
+    const link = el("a", { href: URL.createObjectURL(content), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    said.textContent = `${name}, ${compact(content.size / 1024)} KiB${note ? `: ${note}` : ""}`;
+  } catch (error) {
+    said.textContent = error.message;
+    said.classList.add("error-text");
+  } finally {
+    buttons.forEach((button) => { button.disabled = false; });
+  }
+}
+
 try {
   let games;
   [replay, { games }] = await Promise.all([fetchJson(path("runs", run, "games", uid)), fetchJson(path("games"))]);
@@ -96,6 +116,7 @@ try {
     el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply) }, `${move.ply}. ${move.move}`))));
   byId("solver-line").hidden = game !== "connect_four";
   byId("mark").onclick = mark;
+  byId("export").addEventListener("click", ({ target }) => { if (target.value) save(target.value); });
   go(at(), { keep: true });
   byId("ply").addEventListener("input", (event) => go(Number(event.target.value)));
   byId("first").addEventListener("click", () => go(0));

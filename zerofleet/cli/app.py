@@ -165,13 +165,14 @@ COMMANDS = {
     ),
     "games": Command(
         "zerofleet.cli.commands.games:app",
-        "List the available games, draw positions, replay stored games",
+        "List the available games, draw positions, replay and export stored games",
         _LOOK,
         (
             "zerofleet games available",
             "zerofleet games draw connect_four --moves d1,d2,c1 --svg position.svg",
             "zerofleet games list connect_four",
             "zerofleet games show connect_four UID",
+            "zerofleet games export connect_four UID --out game.gif",
         ),
     ),
     "curves": Command(

@@ -1,4 +1,4 @@
-"""`zerofleet games`: available games, and games stored by the trainer, listed or replayed move by move."""
+"""`zerofleet games`: available games, and games stored by the trainer, listed, replayed move by move or written to a file."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from typing import Annotated
 import typer
 
 from zerofleet.cli import screen
-from zerofleet.cli.commands.rules import available, draw
+from zerofleet.cli.commands.rules import available, draw, require_seat
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.cli.play.game_view import WIDE_COLUMNS, list_table, render_game
 from zerofleet.errors import InvalidRequest
+from zerofleet.library.game_export import KINDS, export_game
 from zerofleet.library.stored_games import find_game, list_games, read_game, replay_of
+from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.run_lookup import find_run
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List the available games, draw a position, list stored games and replay one.",
+    help="List the available games, draw a position, list stored games, replay one and export it.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -73,6 +75,34 @@ def show(
         return
     for part in render_game(stored, ply=ply):
         screen.out().print(part)
+
+
+@app.command("export")
+def export(
+    game_name: GameName,
+    uid: Annotated[str, typer.Argument(metavar="UID", help="Uid of a game, or a prefix of at least 4 digits.")],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="File to write: .gif, .png or .svg for pictures, .jsonl for moves.")
+    ],
+    seat: Annotated[
+        int | None, typer.Option("--seat", metavar="N", min=1, help="Pictures as this seat sees them; by default every hand.")
+    ] = None,
+    run_dir: RunDir = None,
+    parameters: Parameters = None,
+) -> None:
+    """Write a stored game as an animation (GIF), a strip of boards (PNG, SVG), or its moves with their searches (JSONL)."""
+    kind = out.suffix.lower().removeprefix(".")
+    if kind not in KINDS:
+        raise InvalidRequest(f"{out} cannot be written: its name must end in {', '.join(f'.{known}' for known in KINDS)}")
+    with GameLog.open(_store(game_name, run_dir, parameters), writer=False) as log:
+        logged = find_game(log, uid)
+    stored = read_game(logged)
+    if seat is not None:
+        require_seat(game_name, stored.game.spec().num_players, seat)
+    made = export_game(logged.index, stored, kind, viewer=None if seat is None else seat - 1)
+    atomic_publish(out, made.content)
+    screen.note(f"wrote game {logged.uid} to {out}{f' ({made.note})' if made.note else ''}")
 
 
 def _store(game_name: str, run_dir: Path | None, parameters: list[str] | None) -> Path:

@@ -5,42 +5,24 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from games.core import Game
-from games.positions import parameters_text
-from zerofleet.agents import make_agent
-from zerofleet.agents.model.search_options import parse_search
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, RunDir, Search, Seed, Simulations, chosen_run, chosen_simulations
-from zerofleet.contracts.manifests import Champion
-from zerofleet.contracts.naming import model_name
-from zerofleet.errors import ModelNotFound
-from zerofleet.evaluators.base import Evaluator
-from zerofleet.evaluators.opening import evaluating
-from zerofleet.library.times import time_of, time_text
-from zerofleet.presets import preset
-from zerofleet.service.settings import open_run_store
+from zerofleet.cli.options import Json, Parameters, RunDir, Search, Seed, Simulations, chosen_run
+from zerofleet.library.ladder_play import GAMES_PER_PAIR, RunLadder, run_ladder
+from zerofleet.library.ladder_table import ChampionStanding, LadderTable
 from zerofleet.storage.files import atomic_publish
-from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.strength.charts import LadderPoint, ladder_chart, require_drawable
-from zerofleet.strength.ladders import LadderBook, LadderPlan, default_rungs, parse_rungs, spaced
-from zerofleet.strength.ladders.play import climb, missing_games
-from zerofleet.strength.ladders.rungs import require_rungs
-from zerofleet.strength.matches import MatchSettings
+from zerofleet.strength.ladders import LadderBook
+from zerofleet.strength.matches import GameResult
 from zerofleet.strength.ratings import Rating
-from zerofleet.supervisor.borrowed import served
 
 __all__ = ["ladder"]
-
-SLOTS = 128  # games at once, as in `zerofleet match`
 
 
 class Axis(StrEnum):
@@ -48,45 +30,6 @@ class Axis(StrEnum):
 
     VERSION = "version"
     HOURS = "hours"
-
-
-@dataclass(frozen=True, slots=True)
-class Against:
-    """Games of a champion against one rung."""
-
-    rung: str
-    games: int
-    share: float | None
-    """Share of the points, a draw counting half; None without games. `share_low` and `share_high` are its 95 % interval."""
-    share_low: float | None
-    share_high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Champion on the ladder."""
-
-    version: int
-    promoted_at: str | None
-    """UTC, ISO 8601; None for an unknown time."""
-    hours: float | None
-    """Hours from the start of the run to its promotion; None for an unknown time."""
-    elo: float | None
-    """None before its first game. `elo_low` and `elo_high` are its 95 % interval."""
-    elo_low: float | None
-    elo_high: float | None
-    games: int
-    against: tuple[Against, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The whole ladder."""
-
-    champions: tuple[Standing, ...]
-    """Oldest first."""
-    rungs: tuple[Rating, ...]
-    """In the given order, weakest first."""
 
 
 def ladder(
@@ -101,7 +44,7 @@ def ladder(
     ] = None,
     games: Annotated[
         int, typer.Option("--games", metavar="N", min=0, help="Games per pair; 0 shows the games already played.")
-    ] = 100,
+    ] = GAMES_PER_PAIR,
     simulations: Simulations = None,
     search: Search = "",
     every: Annotated[
@@ -132,130 +75,45 @@ def ladder(
     if plot is not None:
         require_drawable(plot)
     game, paths = chosen_run(game_name, parameters, run_dir)
-    header = read_header(paths.root)
-    champions = spaced(_champions(paths, game), every)
-    plan = LadderPlan(
-        game=game,
-        rungs=_rungs(rungs, game),
-        versions=tuple(champion.version for champion in champions),
+    chosen = run_ladder(
+        game,
+        paths,
+        rungs=rungs,
         games=games,
-        simulations=chosen_simulations(game, simulations),
-        opening_plies=preset(game, header.preset).gate.opening_plies if opening_plies is None else opening_plies,
+        simulations=simulations,
+        search=search,
+        every=every,
+        opening_plies=opening_plies,
         seed=seed,
-        search=str(parse_search(search)),
     )
-    _settings(plan, slots=1).search(game.spec())  # rejects options that do not suit the game
-    with LadderBook(paths.root, game, model=model_name(game)) as book:
-        asyncio.run(_play(plan, book, paths))
-        table = _table(plan, book, champions, header)
+    with chosen.book(is_writer=True) as book:
+        _play(chosen, book)
+        table = chosen.table(book)
     if csv_file is not None:
-        atomic_publish(csv_file, _csv(table, plan.rungs))
+        atomic_publish(csv_file, _csv(table, chosen.plan.rungs))
     if plot is not None:
-        _draw(table, game, plot, over)
+        _draw(table, plot, over)
     if as_json:
-        screen.emit_json(_about(plan, paths) | asdict(table))
+        screen.emit_json(table.model_dump(mode="json"))
     else:
-        _show(table, plan)
+        _show(table, chosen.plan.rungs)
 
 
-def _rungs(text: str | None, game: Game) -> tuple[str, ...]:
-    if text is None:
-        return default_rungs(game, make_agent=make_agent)
-    return require_rungs(parse_rungs(text), game, make_agent=make_agent)
-
-
-def _champions(paths: RunPaths, game: Game) -> list[Champion]:
-    """Return the champions in order of their first promotion, each version once. Raises `ModelNotFound` if there is none."""
-    model = model_name(game)
-    found = {champion.version: champion for champion in reversed(open_run_store(paths).history(model))}
-    if not found:
-        raise ModelNotFound(f"{paths.root} has no champion of {model} yet; continue the run until the first promotion")
-    return sorted(found.values(), key=lambda champion: champion.epoch)
-
-
-async def _play(plan: LadderPlan, book: LadderBook, paths: RunPaths) -> None:
+def _play(chosen: RunLadder, book: LadderBook) -> None:
     """Play the missing games, with a borrowed inference server of the run."""
-    missing = sum(missing_games(book, match, plan.groups) for match in plan.matches()) if plan.games else 0
+    missing = chosen.missing(book)
     if not missing:
         return
 
-    @asynccontextmanager
-    async def lend(versions: Sequence[int]) -> AsyncIterator[Evaluator]:
-        async with AsyncExitStack() as stack:
-            address = await stack.enter_async_context(served(paths, plan.game, versions=versions)) if versions else None
-            yield await stack.enter_async_context(evaluating(address, plan.game))
+    def note(result: GameResult) -> None:
+        meter.advance(remark=next((name for name in result.players if name.startswith("model:")), "rungs"))
 
-    settings = _settings(plan, slots=min(SLOTS, missing))
     with screen.meter("ladder", missing) as meter:
-        await climb(
-            plan,
-            book,
-            lend=lend,
-            settings=settings,
-            make_agent=make_agent,
-            note=lambda result: meter.advance(remark=next((n for n in result.players if n.startswith("model:")), "rungs")),
-        )
+        asyncio.run(chosen.play(book, note=note))
 
 
-def _settings(plan: LadderPlan, *, slots: int) -> MatchSettings:
-    return MatchSettings(simulations=plan.simulations, options=parse_search(plan.search), slots=slots)
-
-
-def _table(plan: LadderPlan, book: LadderBook, champions: Sequence[Champion], header: RunHeader) -> Table:
-    """Return the ratings of the plan's players by all games in the book under the plan's conditions."""
-    ratings = book.ratings(book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, search=plan.search))
-    by_name = {rating.name: rating for rating in ratings}
-    reached = [by_name[rung] for rung in plan.rungs if rung in by_name]
-    return Table(tuple(_standing(one, plan, book, by_name, header) for one in champions), tuple(reached))
-
-
-def _about(plan: LadderPlan, paths: RunPaths) -> dict[str, object]:
-    return {
-        "game": plan.game.spec().name,
-        "parameters": parameters_text(plan.game),
-        "run_dir": str(paths.root),
-        "seed": plan.seed,
-        "simulations": plan.simulations,
-        "search": plan.search,
-        "opening_plies": plan.opening_plies,
-        "games_per_pair": plan.games,
-    }
-
-
-def _standing(
-    champion: Champion, plan: LadderPlan, book: LadderBook, ratings: dict[str, Rating], header: RunHeader
-) -> Standing:
-    promoted_at = time_of(champion.promoted_at_ms)
-    rating = ratings.get(f"model:{champion.version}")
-    return Standing(
-        version=champion.version,
-        promoted_at=time_text(champion.promoted_at_ms),
-        hours=None if promoted_at is None else (promoted_at - header.created_at).total_seconds() / 3600.0,
-        elo=rating.elo if rating else None,
-        elo_low=rating.low if rating else None,
-        elo_high=rating.high if rating else None,
-        games=rating.games if rating else 0,
-        against=tuple(_against(champion.version, plan, book)),
-    )
-
-
-def _against(version: int, plan: LadderPlan, book: LadderBook) -> Iterable[Against]:
-    for match in plan.champion_matches(version):
-        if match.second in plan.rungs:
-            standing = book.board(match, 1).standing()
-            low, high = standing.interval
-            known = standing.groups > 0
-            yield Against(
-                match.second,
-                standing.games,
-                standing.share if known else None,
-                low if known else None,
-                high if known else None,
-            )
-
-
-def _show(table: Table, plan: LadderPlan) -> None:
-    rows = screen.table("player", "promoted at", ">Elo", ">95 % interval", ">games", *(f">{rung}" for rung in plan.rungs))
+def _show(table: LadderTable, rungs: Sequence[str]) -> None:
+    rows = screen.table("player", "promoted at", ">Elo", ">95 % interval", ">games", *(f">{rung}" for rung in rungs))
     for standing in table.champions:
         rows.add_row(
             f"model:{standing.version}",
@@ -269,12 +127,12 @@ def _show(table: Table, plan: LadderPlan) -> None:
     console = screen.out()
     console.print(rows)
     console.print(
-        f"\nElo above random, {plan.simulations} simulations per move, openings of {plan.opening_plies} random plies; "
+        f"\nElo above random, {table.simulations} simulations per move, openings of {table.opening_plies} random plies; "
         "columns: share of the points against each rung"
     )
 
 
-def _promoted(standing: Standing) -> str:
+def _promoted(standing: ChampionStanding) -> str:
     if standing.promoted_at is None or standing.hours is None:
         return "unknown"
     return f"{standing.promoted_at[:16].replace('T', ' ')} ({_hours(standing.hours)})"
@@ -292,7 +150,7 @@ def _elo(elo: float | None, low: float | None, high: float | None) -> tuple[str,
     return f"{elo:+.0f}", f"{low:+.0f} to {high:+.0f}"
 
 
-def _csv(table: Table, names: Sequence[str]) -> str:
+def _csv(table: LadderTable, names: Sequence[str]) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["player", "promoted_at", "hours", "elo", "elo_low", "elo_high", "games", *(f"share_{n}" for n in names)])
@@ -309,13 +167,14 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _draw(table: Table, game: Game, path: Path, over: Axis) -> None:
+def _draw(table: LadderTable, path: Path, over: Axis) -> None:
     points = []
     for s in table.champions:
         at = float(s.version) if over is Axis.VERSION else s.hours
         if at is not None and s.elo is not None and s.elo_low is not None and s.elo_high is not None:
             points.append(LadderPoint(at, Rating(f"model:{s.version}", s.elo, s.elo_low, s.elo_high, s.games)))
     label = "model version" if over is Axis.VERSION else "hours since the start of the run"
-    title = f"{game.spec().name}: champions of a run among classical players"
-    ladder_chart(points, table.rungs, title=title, path=path, x_label=label)
+    title = f"{table.game}: champions of a run among classical players"
+    rungs = [Rating(rung.name, rung.elo, rung.low, rung.high, rung.games) for rung in table.rungs]
+    ladder_chart(points, rungs, title=title, path=path, x_label=label)
     screen.note(f"wrote the curve to {path}")

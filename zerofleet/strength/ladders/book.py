@@ -70,8 +70,8 @@ _LINES: TypeAdapter[_Begun | _Arranged | _Ended] = TypeAdapter(
 class LadderBook:
     """Open book of a run's ladder; a context manager."""
 
-    def __init__(self, root: Path, game: Game, *, model: str) -> None:
-        """Open or create the book of the run at `root`.
+    def __init__(self, root: Path, game: Game, *, model: str, is_writer: bool = True) -> None:
+        """Open or create the book of the run at `root`; a reader (`is_writer=False`) has the games written so far.
 
         Raises `RunDirectoryError` if another process has it open, or it is damaged or for another model; `OSError` on an
         I/O error.
@@ -90,7 +90,8 @@ class LadderBook:
             remedy="restore the file, or move it away to start again",
             sync=False,
         )
-        for line in self._journal.open(in_use=f"{self.path} is in use by another `zerofleet ladder`; wait until that one ends"):
+        in_use = f"{self.path} is in use by another `zerofleet ladder`; wait until that one ends"
+        for line in self._journal.open(in_use=in_use) if is_writer else self._journal.read():
             self._restore(line)
 
     def board(self, match: Match, groups: int) -> Scoreboard:
@@ -106,7 +107,7 @@ class LadderBook:
         return board
 
     def record(self, match: Match, result: GameResult) -> None:
-        """Add a game to the book and to its board. Raises `RecordRejected`, `OSError`."""
+        """Add a game to the book and to its board; for the writer. Raises `RecordRejected`, `OSError`."""
         if not self._boards[match].is_new(result):
             return
         if match not in self._known:

@@ -1,0 +1,196 @@
+"""Missing games of a ladder: their number, their play in a process, its cancellation, and who may start it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+
+import httpx
+import pytest
+from pydantic import ValidationError
+
+from ui import climbing, climbs
+from ui.app import create_app
+from ui.catalogue import Catalogue
+from ui.ladder_jobs import LadderJobs
+from ui.settings import UiSettings
+
+GAMES = "/api/v1/runs/golden/ladder/games"
+READER, OPERATOR = "correct-horse-battery", "an-operator-of-this-run"
+PLAYS = """
+import sys
+print("compiling", flush=True)
+print('{"missing": 5, "played": 0, "at": "", "fault": ""}', flush=True)
+print('{"missing": 5, "played": 2, "at": "model:2", "fault": ""}', flush=True)
+"""
+PLAYS_ON = PLAYS + "import signal; signal.pause()"
+REFUSES = 'import sys; print(\'{"fault": "the book is in use"}\'); sys.exit(2)'
+FAILS = "raise SystemExit('no reason that is meant for a page')"
+
+
+@contextlib.asynccontextmanager
+async def application(runs, code=PLAYS, headers=None, **options):
+    """Yield a client of the application with its jobs, whose program is this code."""
+    jobs = LadderJobs((sys.executable, "-c", code))
+    app = create_app(Catalogue(runs, None), jobs=jobs, **options)
+    transport = httpx.ASGITransport(app=app)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        client.headers.update(headers or {})
+        session = await client.get("/api/v1/session")
+        if session.status_code == 200:
+            client.headers["X-CSRF-Token"] = session.json()["csrf_token"]
+        yield client, jobs
+
+
+async def begun(client, confirmed=100_000, **wish):
+    return await client.post(GAMES, json={"confirmed": confirmed, **wish})
+
+
+async def events(client):
+    streamed = await client.get(f"{GAMES}/events")
+    return [json.loads(line.removeprefix("data: ")) for line in streamed.text.splitlines() if line.startswith("data: ")]
+
+
+@pytest.mark.slow
+def test_the_process_plays_every_missing_game_into_the_book(runs, tmp_path, monkeypatch, capsys):
+    @contextlib.asynccontextmanager
+    async def served(paths, game, *, versions):
+        yield None  # a network that knows nothing
+
+    monkeypatch.setattr("zerofleet.library.ladder_play.served", served)
+    monkeypatch.setattr(climbing, "SPEAK_EVERY_S", 0.0)
+    root = shutil.copytree(runs / "golden", tmp_path / "golden")
+    words = ("--run-dir", str(root), "--games", "2", "--every", "1")
+    assert climbing.main(words) == 0
+    steps = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    missing = steps[0]["missing"]
+    assert missing > 0
+    assert [step["played"] for step in steps] == [*range(missing + 1), missing]
+    assert {step["at"] for step in steps[1:]} == {"rungs", "model:1", "model:2"}
+    assert climbing.main(words) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"missing": 0, "played": 0, "at": "", "fault": ""}
+
+
+def test_a_process_that_cannot_play_reports_the_fault(tmp_path, capsys):
+    assert climbing.main(("--run-dir", str(tmp_path), "--games", "2", "--every", "1")) == climbing.REFUSED
+    assert "run.json" in json.loads(capsys.readouterr().out)["fault"]
+
+
+async def test_the_missing_games_are_counted_for_the_numbers_that_are_asked_for(client):
+    few, many = [(await client.get(GAMES, params={"games": games})).json() for games in (2, 20)]
+    assert (few["table"]["games_per_pair"], [one["version"] for one in few["table"]["champions"]]) == (2, [1, 2])
+    assert (few["refusal"], few["job"]) == ("", None)
+    assert many["missing"] == 10 * few["missing"]
+    last = (await client.get(GAMES, params={"games": 2, "every": 9})).json()
+    assert last["missing"] == few["missing"]  # the first and the last champion are the two
+    assert (await client.get(GAMES, params={"games": 0})).status_code == 400
+
+
+async def test_a_ladder_of_too_many_games_is_refused_without_a_count(client, monkeypatch):
+    monkeypatch.setattr(climbs, "MOST_PLANNED", 100)
+    now = (await client.get(GAMES, params={"games": 20})).json()
+    assert (now["missing"], "at most 100 are played here" in now["refusal"]) == (0, True)
+    assert len(now["table"]["champions"]) == 2
+
+
+async def test_a_job_is_followed_to_its_end(runs):
+    async with application(runs) as (client, _):
+        job = (await begun(client, games=2)).json()
+        assert (job["run"], job["games"], job["is_done"]) == ("golden", 2, False)
+        last = (await events(client))[-1]
+        assert (last["missing"], last["played"], last["at"], last["is_done"], last["fault"]) == (5, 2, "model:2", True, "")
+        assert (await client.get(GAMES)).json()["job"] == last
+
+
+@pytest.mark.parametrize(("code", "fault"), [(REFUSES, "the book is in use"), (FAILS, "exit code 1; the log")])
+async def test_a_job_that_fails_ends_with_its_fault(runs, code, fault):
+    async with application(runs, code) as (client, _):
+        await begun(client)
+        last = (await events(client))[-1]
+        assert last["is_done"]
+        assert fault in last["fault"]
+        assert "meant for a page" not in last["fault"]
+
+
+async def test_one_job_runs_at_a_time_and_a_cancelled_one_ends_its_process(runs):
+    async with application(runs, PLAYS_ON) as (client, jobs):
+        assert (await begun(client)).status_code == 200
+        async with contextlib.aclosing(jobs.follow("golden")) as steps:
+            async for step in steps:
+                if step.played:
+                    break
+        second = await begun(client)
+        assert (second.status_code, "are being played" in second.json()["error"]) == (503, True)
+        ended = (await client.post(f"{GAMES}/cancel", json={})).json()
+        assert (ended["is_done"], ended["is_cancelled"], ended["played"]) == (True, True, 2)
+        assert not jobs.is_busy
+        again = await client.post(f"{GAMES}/cancel", json={})
+        assert (again.status_code, "no missing games of golden" in again.json()["error"]) == (400, True)
+
+
+async def test_more_games_than_were_confirmed_are_not_played(runs):
+    async with application(runs) as (client, jobs):
+        refused = await begun(client, confirmed=1)
+        assert (refused.status_code, "1 were confirmed: confirm again" in refused.json()["error"]) == (400, True)
+        assert not jobs.is_busy
+
+
+async def test_a_run_with_a_live_gatekeeper_or_services_elsewhere_is_refused(runs, tmp_path):
+    root = shutil.copytree(runs / "golden", tmp_path / "golden")
+    async with application(tmp_path, is_elsewhere=True) as (client, _):
+        assert "elsewhere" in (await begun(client)).json()["error"]
+    announced = root / "services" / "gatekeeper.json"
+    announced.parent.mkdir(exist_ok=True)
+    announced.write_text(json.dumps({"service": "gatekeeper", "pid": os.getpid(), "address": "x:1", "metrics_port": 0}))
+    async with application(tmp_path) as (client, jobs):
+        refused = await begun(client)
+        assert (refused.status_code, "its gatekeeper plays the ladder itself" in refused.json()["error"]) == (400, True)
+        assert (await client.get(GAMES)).json()["refusal"] == refused.json()["error"]
+        assert not jobs.is_busy
+
+
+async def test_a_start_without_the_token_of_the_session_is_refused(runs):
+    async with application(runs) as (client, jobs):
+        for given in ("", "guessed"):
+            refused = await client.post(GAMES, json={"confirmed": 9999}, headers={"X-CSRF-Token": given})
+            assert (refused.status_code, "load the page again" in refused.json()["error"]) == (403, True)
+        assert not jobs.is_busy
+
+
+@pytest.mark.parametrize(
+    ("options", "bearer", "status"),
+    [
+        ({"token": READER}, READER, 403),
+        ({"token": READER, "operator_token": OPERATOR}, READER, 403),
+        ({"token": READER, "operator_token": OPERATOR}, OPERATOR, 200),
+        ({"operator_token": OPERATOR}, "", 403),
+        ({"operator_token": OPERATOR}, OPERATOR, 200),
+        ({"token": READER, "operator_token": OPERATOR}, "wrong", 401),
+    ],
+)
+async def test_with_tokens_only_an_operator_plays_missing_games(runs, options, bearer, status):
+    headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
+    async with application(runs, headers=headers, **options) as (client, _):
+        assert (await begun(client)).status_code == status
+        if status != 401:
+            assert (await client.get("/api/v1/session")).json()["is_operator"] == (status == 200)
+
+
+async def test_an_operator_in_a_browser_needs_cookie_and_session_token(runs):
+    async with application(runs, token=READER, operator_token=OPERATOR) as (client, _):
+        await client.post("/login", data={"token": OPERATOR})
+        session = (await client.get("/api/v1/session")).json()
+        assert session["is_operator"]
+        assert (await begun(client)).status_code == 403  # the cookie alone, as a foreign page would send it
+        client.headers["X-CSRF-Token"] = session["csrf_token"]
+        assert (await begun(client)).status_code == 200
+
+
+def test_tokens_of_readers_and_operators_differ():
+    with pytest.raises(ValidationError, match="every reader would be an operator"):
+        UiSettings(page_token=READER, page_operator_token=READER)
+    with pytest.raises(ValidationError, match="page_operator_token has 5 characters"):
+        UiSettings(page_operator_token="short")

@@ -1,0 +1,102 @@
+"""Process that plays the missing games of a run's ladder, as `zerofleet ladder` does, and reports each step as a line of JSON.
+
+    python -m ui.climbing --run-dir runs/connect_four-laptop --games 20 --every 1
+
+Search and classical players take a whole core for long, so they have a process of their own beside that of the pages. It ends
+with SIGTERM, or with `--parent-pid`; the book then keeps the finished games.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from games.core import make
+from games.errors import GameError
+from ui.endpoints import StrictValue
+from zerofleet.errors import ZerofleetError
+from zerofleet.library.ladder_play import RunLadder, run_ladder
+from zerofleet.service.process_end import end_process, end_with
+from zerofleet.storage.runs import RunPaths, read_header
+from zerofleet.strength.ladders import LadderBook
+from zerofleet.strength.matches import GameResult
+
+__all__ = ["REFUSED", "Step", "main"]
+
+SPEAK_EVERY_S = 0.25
+REFUSED, CANCELLED = 2, 130  # exit codes, those of the command line
+
+
+class Step(StrictValue):
+    """Line of the process."""
+
+    missing: int = 0
+    """Games to play, counted at the start."""
+    played: int = 0
+    """Games played since."""
+    at: str = ""
+    """Player whose games are being played, such as `model:7`."""
+    fault: str = ""
+    """Error that ended the games; empty for none."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Play the missing games of a run; return the exit code."""
+    asked = _asked(arguments)
+    if asked.parent_pid and not end_with(asked.parent_pid):
+        return CANCELLED
+    try:
+        header, paths = read_header(asked.run_dir), RunPaths(asked.run_dir)
+        chosen = run_ladder(make(header.game, **header.parameters), paths, games=asked.games, every=asked.every)
+        with chosen.book(is_writer=True) as book:
+            return asyncio.run(_climb(chosen, book))
+    except (ZerofleetError, GameError, OSError) as error:
+        _say(Step(fault=str(error)))
+        return REFUSED
+
+
+async def _climb(chosen: RunLadder, book: LadderBook) -> int:
+    """Play until the end or SIGTERM; return the exit code."""
+    now, spoke_at_s = Step(missing=chosen.missing(book)), 0.0
+    _say(now)
+
+    def note(result: GameResult) -> None:
+        nonlocal now, spoke_at_s
+        player = next((name for name in result.players if name.startswith("model:")), "rungs")
+        now = now.model_copy(update={"played": now.played + 1, "at": player})
+        if time.monotonic() - spoke_at_s >= SPEAK_EVERY_S:
+            spoke_at_s = time.monotonic()
+            _say(now)
+
+    work = asyncio.create_task(chosen.play(book, note=note))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)
+    try:
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+    finally:
+        _say(now)
+    return CANCELLED if work.cancelled() else 0
+
+
+def _asked(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m ui.climbing", description="Play the missing games of a ladder.")
+    parser.add_argument("--run-dir", type=Path, required=True)
+    parser.add_argument("--games", type=int, required=True, help="games per pair of players")
+    parser.add_argument("--every", type=int, required=True, help="distance of the champions that are rated")
+    parser.add_argument("--parent-pid", type=int, default=0, help="process whose end stops this one")
+    return parser.parse_args(arguments)
+
+
+def _say(step: Step) -> None:
+    sys.stdout.write(step.model_dump_json() + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    end_process(main(sys.argv[1:]))

@@ -1,0 +1,108 @@
+import { byId, count, el, fetchJson, path, percent, run, table } from "./common.js";
+
+const form = byId("climb"), about = byId("climb-about"), confirmation = byId("climb-confirm"), home = path("runs", run, "ladder", "games");
+let session, ladder, following = null;
+
+const say = (text, isError = false) => { about.textContent = text; about.classList.toggle("error-text", isError); };
+const wish = () => ({ games: Number(form.elements.games.value), every: Number(form.elements.every.value) });
+const order = (url, body) => fetchJson(url, body, { "X-CSRF-Token": session.csrf_token });
+const elo = (value) => (value === null ? "" : Math.round(value));
+
+function show() {
+  const found = ladder.table;
+  byId("climb-terms").textContent = found === null ? "" : `, with ${count(found.simulations)} simulations a move`;
+  const isBusy = ladder.job !== null && !ladder.job.is_done;
+  const refusal = ladder.refusal || session.refusal;
+  byId("climb-play").disabled = isBusy || Boolean(refusal);
+  form.querySelectorAll("input").forEach((input) => { input.disabled = isBusy; });
+  byId("climb-live").hidden = !isBusy;
+  byId("climb-cancel").hidden = !session.is_operator;
+  if (!isBusy) say(`${ladder.missing ? `${count(ladder.missing)} games are missing. ` : ""}${refusal ? `${refusal[0].toUpperCase()}${refusal.slice(1)}.` : ""}`);
+  const rows = found === null ? [] : found.champions.toReversed();
+  byId("climb-table").replaceChildren(rows.some(({ games }) => games) ? table([
+    ["player", ({ version }) => `version ${version}`],
+    ["Elo", (row) => elo(row.elo), { right: true }],
+    ["95 % interval", (row) => (row.elo === null || row.elo_low === row.elo_high ? "" : `${elo(row.elo_low)} to ${elo(row.elo_high)}`), { right: true }],
+    ["games", ({ games }) => count(games), { right: true }],
+    ...found.rungs.map(({ name }) => [name, ({ against }) => { const one = against.find(({ rung }) => rung === name); return one?.share == null ? "" : percent(one.share); }, { right: true }]),
+  ], rows, { caption: "Champions, newest first, with their share of the points against each classical player" }) : "");
+}
+
+/** Read the ladder for the numbers of the form; of several questions in progress the last one counts. */
+let asked = 0;
+async function countMissing() {
+  const mine = (asked += 1);
+  if (!form.reportValidity()) return;
+  try {
+    const found = await fetchJson(`${home}?${new URLSearchParams(wish())}`);
+    if (mine !== asked) return;
+    ladder = found;
+    show();
+    if (ladder.job !== null && !ladder.job.is_done) follow();
+  } catch (error) {
+    if (mine === asked) say(error.message, true);
+  }
+}
+
+function progress(job) {
+  ladder.job = job;
+  const bar = byId("climb-progress");
+  if (job.missing) { bar.max = job.missing; bar.value = job.played; } else bar.removeAttribute("value");
+  say(job.missing ? `${count(job.played)} of ${count(job.missing)} games played${job.at ? `, now those of ${job.at.replace("model:", "version ")}` : ""}.` : "The games begin: search and players are compiled, and an inference server starts…");
+}
+
+function end(text, isError) {
+  following?.close();
+  following = null;
+  byId("climb-cancel").disabled = false;
+  countMissing().then(() => say(`${text} ${about.textContent}`, isError));
+}
+
+function follow() {
+  if (following !== null) return;
+  following = new EventSource(`${home}/events`);
+  following.addEventListener("job", (event) => {
+    const job = JSON.parse(event.data);
+    progress(job);
+    if (job.is_done) end(job.fault || (job.is_cancelled ? `Cancelled after ${count(job.played)} games.` : `${count(job.played)} games were played.`), Boolean(job.fault));
+    else show();
+  });
+  following.addEventListener("fault", (event) => end(JSON.parse(event.data).error, true));
+  following.addEventListener("error", () => { if (following?.readyState === EventSource.CLOSED) end("zerofleet ui does not answer.", true); });
+}
+
+form.addEventListener("change", countMissing);
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  byId("climb-question").textContent = `Play ${count(ladder.missing)} missing games of ${run}?`;
+  confirmation.returnValue = "";
+  confirmation.showModal();
+});
+confirmation.addEventListener("close", async () => {
+  if (confirmation.returnValue !== "play") return;
+  try {
+    ladder.job = await order(home, { ...wish(), confirmed: ladder.missing });
+    show();
+    progress(ladder.job);
+    follow();
+  } catch (error) {
+    say(error.message, true);
+  }
+});
+byId("climb-cancel").addEventListener("click", async () => {
+  byId("climb-cancel").disabled = true;
+  say("The games end…");
+  try {
+    await order(`${home}/cancel`, {});
+  } catch (error) {
+    byId("climb-cancel").disabled = false;
+    say(error.message, true);
+  }
+});
+
+try {
+  session = await fetchJson(path("session"));
+  await countMissing();
+} catch (error) {
+  say(error.message, true);
+}
