@@ -51,7 +51,8 @@ def accepts(game, drawn):
     try:
         moves = moves_to(game, drawn)
     except InvalidRequest as refused:
-        assert str(refused).startswith(NO_MOVES)
+        if not str(refused).startswith(NO_MOVES):
+            raise
         return False
     assert stones_after(game, moves) == drawn
     replay(game, moves)  # raises for an illegal move

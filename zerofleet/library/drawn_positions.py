@@ -1,9 +1,8 @@
 """Drawn positions: stones that a person puts on a board, and legal moves that lead to them from the start.
 
-A game can be drawn if it has the method `stone_cells` (`games.kit.cells`): each of its moves places one stone of the mover, which
-stays, and the stones are the whole position. Then every sequence of moves to a position places exactly its stones, in some order,
-and a search over the orders is complete: it finds legal moves, or proves that there are none. Orders of the same stones are
-followed once.
+A game can be drawn if it has the method `stone_cells` (`games.kit.cells`): each move places one stone of the mover, which stays,
+and the stones are the whole position. Then every sequence of moves to a position places exactly its stones, in some order. A
+search over the orders is complete: it finds legal moves, or proves that there are none. Each set of stones is entered once.
 
     moves_to(game, {"d1": 0, "d2": 1})          the actions d1, d2
 """
@@ -36,7 +35,7 @@ def drawable_cells(game: Game) -> tuple[Cell, ...]:
     own = getattr(game, "stone_cells", None)
     if own is None:
         raise InvalidRequest(
-            f"{game.spec().name} is set up by moves only: drawing is for games whose moves place stones that stay where they are"
+            f"{game.spec().name} is set up by moves only: drawing is for games whose moves place stones that stay in place"
         )
     return tuple(own())
 
