@@ -103,6 +103,10 @@ class TicTacToe(NamedTuple):
 
     def cells(self, state: State) -> tuple[Cell, ...]:
         """Return the cells of the picture, for clicks."""
+        return self.stone_cells()
+
+    def stone_cells(self) -> tuple[Cell, ...]:
+        """Return every cell of the board: each move places one stone of the mover, which stays."""
         places = ((_MARGIN + (i % 3 + 0.5) * _SIDE, _MARGIN / 2 + (i // 3 + 0.5) * _SIDE) for i in range(9))
         return tuple(Cell(name, x, y, 0.45 * _SIDE) for name, (x, y) in zip(_NAMES, places, strict=True))
 

@@ -31,6 +31,7 @@ from ui.playing import PlayEndpoints
 from ui.reading import ReadingEndpoints
 from ui.searches import Searches
 from ui.security import Guard
+from ui.setting_up import SetupEndpoints
 from ui.solving import SolvingEndpoints
 from ui.studies import Studies
 from ui.studying import StudyEndpoints
@@ -78,6 +79,7 @@ def create_app(
     endpoints += climbs.endpoints()
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
+    endpoints += SetupEndpoints(catalogue, Searches()).endpoints()
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 
     async def describe_api(request: Request) -> Response:

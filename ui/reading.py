@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncGenerator, Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -25,7 +25,7 @@ from zerofleet.library.match_list import MatchDetail, MatchList
 from zerofleet.library.model_list import ModelDetail, ModelList
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_list import RunList, RunRow
-from zerofleet.library.series import MOST_POINTS, RunSeries, as_csv, run_series
+from zerofleet.library.series import MOST_POINTS, Group, RunSeries, as_csv
 from zerofleet.library.stored_games import GameList, GameReplay, replay_of
 
 __all__ = ["ReadingEndpoints"]
@@ -33,7 +33,6 @@ __all__ = ["ReadingEndpoints"]
 MOST_GAMES = 200
 BOARD_AGE_S = 3600
 RETRY_MS = 3000  # a run that cannot be read is looked at again after this time
-Group = Literal["trainer", "run"]
 
 
 class ReadingEndpoints:
@@ -54,7 +53,9 @@ class ReadingEndpoints:
             Parameter("game", "integer", "Number of the game of the pair, from 1."),
             Parameter("ply", "integer", "Number of moves played, from 0."),
         )
-        group = Parameter("group", "string", "Rows of the trainer or of the run: `trainer` or `run`.")
+        group = Parameter(
+            "group", "string", "Rows of the trainer, of the run or of measured versions: `trainer`, `run` or `accuracy`."
+        )
         return (
             Endpoint("/runs", self.runs, "Runs, newest first", RunList),
             Endpoint("/runs/{run}", self.run, "One run", RunRow),
@@ -94,14 +95,15 @@ class ReadingEndpoints:
     async def curves(self, request: Request) -> BaseModel:
         """Return the series of a run."""
         run, points = await self._run(request), number_of(request, "points", MOST_POINTS, 2, MOST_POINTS)
-        return await asyncio.to_thread(_series, run, points)
+        return await asyncio.to_thread(lambda: run.series(points=points))
 
     async def curves_csv(self, request: Request) -> Response:
         """Return the series of a run as CSV, every row of them."""
         run, group = await self._run(request), request.query_params.get("group", "trainer")
-        if group not in get_args(Group):
-            raise InvalidRequest(f"group {group!r} is unknown; choose trainer or run")
-        text = await asyncio.to_thread(lambda: as_csv(_series(run, 1 << 40), "trainer" if group == "trainer" else "run"))
+        known: Group | None = next((one for one in get_args(Group) if one == group), None)
+        if known is None:
+            raise InvalidRequest(f"group {group!r} is unknown; choose trainer, run or accuracy")
+        text = await asyncio.to_thread(lambda: as_csv(run.series(points=1 << 40), known))
         name = re.sub(r"[^A-Za-z0-9._-]", "_", run.name)
         headers = {"Content-Disposition": f'attachment; filename="{name}-{group}.csv"'}
         return Response(text, media_type="text/csv", headers=headers)
@@ -165,10 +167,6 @@ class ReadingEndpoints:
 
     async def _run(self, request: Request) -> OpenRun:
         return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])
-
-
-def _series(run: OpenRun, points: int) -> RunSeries:
-    return run_series(run.metrics(), run.history(), points=points)
 
 
 async def _overviews(looks: AsyncGenerator[Look]) -> Events:

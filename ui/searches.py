@@ -12,9 +12,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["MOST_SEARCHES", "Searches"]
+from starlette.requests import Request
+
+__all__ = ["MOST_SEARCHES", "Searches", "run_while_connected"]
 
 MOST_SEARCHES = 8
+LEFT_EVERY_S = 0.5
 
 
 class Searches:
@@ -51,3 +54,21 @@ class Searches:
 
         threading.Thread(target=search, name="search", daemon=True).start()
         return await found
+
+
+async def run_while_connected(request: Request, searches: Searches, work: Callable[..., Any], *arguments: Any) -> Any:
+    """Return `work(*arguments, stopped)` from a thread; the event `stopped` is set when the client has disconnected.
+
+    Exceptions propagate. Cancellation: the event is set, and the search keeps its place until it ends.
+    """
+    stopped = threading.Event()
+    task = asyncio.create_task(searches.run(work, *arguments, stopped))
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=LEFT_EVERY_S)
+            if await request.is_disconnected():
+                stopped.set()
+        return task.result()
+    finally:
+        stopped.set()
+        task.cancel()

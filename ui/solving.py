@@ -21,7 +21,7 @@ from games.positions import move_names, parameters_text, read_moves, replay
 from ui.catalogue import Catalogue
 from ui.endpoints import Endpoint, Parameter, StrictValue
 from ui.event_stream import Events, streamed
-from ui.searches import MOST_SEARCHES, Searches
+from ui.searches import MOST_SEARCHES, Searches, run_while_connected
 from zerofleet.agents.exact.solver import fits
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.solutions import MoveMark, mark_moves, solve_position
@@ -29,7 +29,6 @@ from zerofleet.library.solutions import MoveMark, mark_moves, solve_position
 __all__ = ["SolvingEndpoints"]
 
 MOST_TEXT = 2000  # characters of the moves of a game
-LEFT_EVERY_S = 0.5
 SOLVED = "connect_four"
 
 
@@ -119,18 +118,8 @@ class SolvingEndpoints:
     async def solution(self, request: Request) -> BaseModel:
         """Solve a position; the search ends when the client disconnects."""
         game, moves = await self._position(request)
-        stopped = threading.Event()
-        work = asyncio.create_task(self._searches.run(_solution, game, moves, stopped))
-        try:
-            while not work.done():
-                await asyncio.wait({work}, timeout=LEFT_EVERY_S)
-                if await request.is_disconnected():
-                    stopped.set()
-            solved: SolutionView = work.result()
-            return solved
-        finally:
-            stopped.set()
-            work.cancel()
+        solved: SolutionView = await run_while_connected(request, self._searches, _solution, game, moves)
+        return solved
 
     async def solver_position(self, request: Request) -> BaseModel:
         """Return a position."""

@@ -11,7 +11,7 @@ from games import notation
 from games.kit import svg
 from games.kit.cells import Cell
 
-__all__ = ["landing_cells", "picture", "text"]
+__all__ = ["board_cells", "landing_cells", "picture", "text"]
 
 _SIDE, _MARGIN = 44.0, 34.0
 
@@ -46,14 +46,14 @@ def picture(stacks: Sequence[str], rows: int) -> str:
 
 def landing_cells(stacks: Sequence[str], rows: int) -> tuple[Cell, ...]:
     """Return, for each column that is not full, the cell on the picture where the next stone lands, named like its move."""
-    height = _SIDE * rows
-    return tuple(
-        Cell(
-            f"{notation.column_name(x)}{len(stack) + 1}",
-            _MARGIN + (x + 0.5) * _SIDE,
-            _MARGIN / 2 + height - (len(stack) + 0.5) * _SIDE,
-            0.4 * _SIDE,
-        )
-        for x, stack in enumerate(stacks)
-        if len(stack) < rows
-    )
+    return tuple(_cell(x, len(stack), rows) for x, stack in enumerate(stacks) if len(stack) < rows)
+
+
+def board_cells(columns: int, rows: int) -> tuple[Cell, ...]:
+    """Return every cell on the picture, column by column from the bottom, named like the move that fills it."""
+    return tuple(_cell(x, y, rows) for x in range(columns) for y in range(rows))
+
+
+def _cell(x: int, y: int, rows: int) -> Cell:
+    middle = _MARGIN / 2 + _SIDE * rows - (y + 0.5) * _SIDE
+    return Cell(f"{notation.column_name(x)}{y + 1}", _MARGIN + (x + 0.5) * _SIDE, middle, 0.4 * _SIDE)

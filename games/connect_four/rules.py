@@ -59,7 +59,7 @@ class ConnectFour(NamedTuple):
 
     def action_name(self, state: State, action: int) -> str:
         """See `games.core.Game`."""
-        return f"{notation.column_name(action)}{len(self.column(state, action)) + 1}"
+        return f"{notation.column_name(action)}{self._height(state, action) + 1}"
 
     def parse_action(self, state: State, text: str) -> int:
         """Parse `d1`, or `d` alone since the row follows from the position; raises `IllegalMove`."""
@@ -78,7 +78,7 @@ class ConnectFour(NamedTuple):
         names = [notation.column_name(column) for column in range(self.columns)]
         if letters not in names:
             return ""
-        height = len(self.column(state, names.index(letters)))
+        height = self._height(state, names.index(letters))
         if height == self.rows:
             return f" (column {letters} is full)"
         return f" (the next stone in column {letters} falls to {letters}{height + 1})"
@@ -99,6 +99,10 @@ class ConnectFour(NamedTuple):
         """Return the cell to click for an action."""
         return (self.action_name(state, action),)
 
+    def stone_cells(self) -> tuple[Cell, ...]:
+        """Return every cell of the board: each move places one stone of the mover, which stays."""
+        return drawing.board_cells(self.columns, self.rows)
+
     def stacks(self, state: State) -> list[str]:
         """Return the stones of every column, from the left."""
         return [self.column(state, column) for column in range(self.columns)]
@@ -112,6 +116,14 @@ class ConnectFour(NamedTuple):
             first, second = int(state[1 + column]), int(state[1 + column]) >> by_column.MAX_ROWS
         marks = ["X" if first >> row & 1 else "O" if second >> row & 1 else "" for row in range(self.rows)]
         return "".join(marks)
+
+    def _height(self, state: State, column: int) -> int:
+        """Return the number of stones of a column, without the time that `column` takes."""
+        if _fits_bitboard(self):
+            stones = (int(state[1]) | int(state[2])) >> column * (self.rows + 1)
+        else:
+            stones = int(state[1 + column]) | int(state[1 + column]) >> by_column.MAX_ROWS
+        return (stones & (1 << self.rows) - 1).bit_count()
 
 
 @functools.lru_cache(maxsize=64)

@@ -6,6 +6,11 @@
 
 An action without cells, such as a pass, has an empty path; people choose it from the list of moves. No path of a legal action
 begins with that of another, so that the last click decides. With hidden hands, `cells` are those of the player to move alone.
+
+A game may have a third method if each move places one stone of the mover on the single cell of its path, if no stone moves,
+changes its owner or leaves the board, and if positions differ only by their stones: then people set up positions by drawing.
+
+        def stone_cells(self) -> tuple[Cell, ...]: ...                  every cell of the board
 """
 
 from __future__ import annotations

@@ -45,6 +45,12 @@ def golden() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def stand_in_gatekeeper() -> ModuleType:
+    """Return the module with the stand-in for a gatekeeper."""
+    return _module("stand_in_gatekeeper", "tests/browser/stand_in_gatekeeper.py")
+
+
+@pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory, golden: ModuleType) -> Path:
     """Return a folder with the run `golden`, and the same under a hostile name."""
     folder = tmp_path_factory.mktemp("runs")
@@ -60,11 +66,22 @@ def run_with_champion(runs: Path) -> str:
     return made.name
 
 
+def nim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of packages in which the game of `docs/own_game.md` is installed."""
+    site, own_game = tmp_path_factory.mktemp("site"), _module("own_game", "tests/games/test_own_game.py")
+    (site / "nim.py").write_text(own_game.file_on_page("nim.py"))
+    own_game.install(site, "zerofleet_nim", {"nim": "nim"})
+    return site
+
+
 @pytest.fixture(scope="session")
-def address(runs: Path) -> Iterator[str]:
-    """Return the address of the application over the runs."""
+def address(runs: Path, nim: Path) -> Iterator[str]:
+    """Return the address of the application over the runs, which has the package of a game of one's own."""
     command = [sys.executable, "-m", "ui", "--runs", str(runs), "--page-port", "0", "--log-format", "json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT, text=True) as process:
+    paths = os.pathsep.join(filter(None, [str(nim), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=ROOT, text=True, env=environment, **pipes) as process:
         try:
             yield _ready(process)
         finally:
@@ -131,6 +148,19 @@ def open_page(browser: Browser, address: str) -> Iterator[Opener]:
     for context in contexts:
         context.close()
     assert faults == []
+
+
+@pytest.fixture(scope="session")
+def keep() -> Callable[[Page, str], None]:
+    """Return the function that keeps a screenshot under a name, in the folder `ZEROFLEET_TEST_SCREENSHOTS` where one is set."""
+    folder = os.environ.get("ZEROFLEET_TEST_SCREENSHOTS")
+
+    def keep_one(page: Page, name: str) -> None:
+        if folder:
+            width = page.viewport_size["width"] if page.viewport_size else 0
+            page.screenshot(path=Path(folder) / f"{name}-{width}.png", full_page=True)
+
+    return keep_one
 
 
 @pytest.fixture

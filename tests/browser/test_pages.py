@@ -15,6 +15,7 @@ from playwright.sync_api import Page, expect
 from zerofleet.storage.runs import RunDirectory
 
 Opener = Callable[..., Page]
+Keeper = Callable[[Page, str], None]
 
 OF_THE_APPLICATION = {
     "/": "#runs .card",
@@ -53,13 +54,14 @@ def pages_of(run: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_every_page_is_accessible_and_as_wide_as_the_window(open_page: Opener, width: int, scheme: str) -> None:
+def test_every_page_is_accessible_and_as_wide_as_the_window(open_page: Opener, keep: Keeper, width: int, scheme: str) -> None:
     page = open_page("/", width=width, scheme=scheme)
     found = []
     for path, selector in (OF_THE_APPLICATION | pages_of("golden")).items():
         page.goto(path)
         settled(page, selector)
         found += violations(page)
+        keep(page, path.rpartition("/")[2] or "runs")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
     assert found == []
 

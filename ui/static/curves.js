@@ -75,7 +75,7 @@ function chart(title, unit, lines, axis) {
     series: [
       { label: AXES[axis], value: (_, value) => (value === null ? "–" : compact(value)) },
       ...lines.map((line) => ({
-        label: line.label, stroke: line.colour, dash: line.dash, width: 1.6, spanGaps: true, points: { show: false },
+        label: line.label, stroke: line.colour, dash: line.dash, width: 1.6, spanGaps: true, points: { show: line.isSparse, size: 6 },
         value: (_, value) => compact(value, unit),
       })),
     ],
@@ -98,6 +98,7 @@ function draw() {
         colour: found.length > 1 ? COLOURS[place] : one.name.startsWith("elo") ? COLOURS[0] : COLOURS[names.indexOf(one.name) % COLOURS.length],
         dash: found.length > 1 || one.name.startsWith("elo") ? DASHES[names.indexOf(one.name) % DASHES.length] : [],
         points: points(one, axes, axis, isSmooth),
+        isSparse: one.group === "accuracy",
       }))).filter(({ points: [x] }) => x.length);
     const unit = found.flatMap(({ series }) => series).find((one) => one.chart === title).unit;
     if (lines.length) chart(title, unit, lines, axis);
@@ -121,6 +122,7 @@ form.addEventListener("change", draw);
 dark.addEventListener("change", draw);
 byId("csv-trainer").href = `${path("runs", run, "curves.csv")}?group=trainer`;
 byId("csv-run").href = `${path("runs", run, "curves.csv")}?group=run`;
+byId("csv-accuracy").href = `${path("runs", run, "curves.csv")}?group=accuracy`;
 
 try {
   found = await Promise.all(chosen.map(async (name) => ({ name, ...(await fetchJson(path("runs", name, "curves"))) })));
@@ -130,6 +132,7 @@ try {
     swatch.style.background = COLOURS[i];
     return el("span", {}, swatch, name);
   }));
+  byId("accuracy").hidden = !found[0].axes.accuracy;
   draw();
   await offerOthers();
 } catch (error) {

@@ -19,6 +19,8 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import RecordRejected
+from zerofleet.library.accuracy_record import MeasuredAccuracy, accuracy_file, read_accuracy
+from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.ladder_list import Ladder, ladder_of
 from zerofleet.library.match_list import (
     MatchDetail,
@@ -33,6 +35,7 @@ from zerofleet.library.metrics import Metrics, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
 from zerofleet.library.seat_results import SeatResults, seat_results
+from zerofleet.library.series import RunSeries, began_s, run_series
 from zerofleet.library.stored_games import (
     FinishedGame,
     FinishedGames,
@@ -89,6 +92,7 @@ class OpenRun:
         self._log: GameLog | None = None
         self._games: OrderedDict[str, tuple[int, ValidatedGame]] = OrderedDict()
         self._metrics: tuple[Signature, Metrics] | None = None
+        self._accuracy: tuple[Signature, tuple[MeasuredAccuracy, ...]] | None = None
         self._gate: tuple[Signature, Gate] | None = None
         self._models: tuple[Signature, ModelList] | None = None
         self._match: tuple[Signature, str, StoredMatch] | None = None
@@ -100,6 +104,24 @@ class OpenRun:
             if self._metrics is None or self._metrics[0] != signature:
                 self._metrics = (signature, read_metrics(self.paths.metrics))
             return self._metrics[1]
+
+    def series(self, *, points: int) -> RunSeries:
+        """Return the series of the run for charts, at most about `points` rows of each group. Raises as `gate`."""
+        metrics = self.metrics()
+        began = began_s(metrics)
+        found = run_series(metrics, self.history(), points=points)
+        measured = self.accuracy()
+        if not measured:
+            return found
+        return with_accuracy(found, measured, self.models(), None if began is None else time_of(round(began * 1000)))
+
+    def accuracy(self) -> tuple[MeasuredAccuracy, ...]:
+        """Return the recorded measurements against perfect play, oldest first, read again when the record has changed."""
+        signature = signature_of(accuracy_file(self.paths))
+        with self._guard:
+            if self._accuracy is None or self._accuracy[0] != signature:
+                self._accuracy = (signature, read_accuracy(self.paths))
+            return self._accuracy[1]
 
     def champion(self) -> Champion | None:
         """Return the champion of the run."""

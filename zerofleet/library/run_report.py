@@ -8,6 +8,7 @@ from datetime import datetime
 from importlib import metadata
 
 from zerofleet.errors import RecordRejected, RunDirectoryError
+from zerofleet.library.accuracy_record import MeasuredAccuracy
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
 from zerofleet.library.model_list import ModelList
@@ -16,7 +17,7 @@ from zerofleet.library.run_files import OpenRun
 from zerofleet.library.run_list import RunRow, run_row
 from zerofleet.library.run_settings import RunSettings, run_settings
 from zerofleet.library.seat_results import SeatResults
-from zerofleet.library.series import RunSeries, run_series
+from zerofleet.library.series import RunSeries
 from zerofleet.library.stored_games import GameList
 from zerofleet.library.values import Value
 from zerofleet.supervisor.overview import overview
@@ -41,6 +42,8 @@ class RunReport(Value):
     curves: RunSeries
     results: SeatResults | None
     """None without stored games."""
+    accuracy: tuple[MeasuredAccuracy, ...]
+    """Recorded measurements against perfect play, oldest first."""
     ladder: Ladder
     models: ModelList
     matches: MatchList
@@ -60,7 +63,7 @@ def read_report(run: OpenRun, *, games: int, made_at: datetime, with_matches: in
 
     Raises `RunDirectoryError` for a damaged journal or pointer, `OSError`.
     """
-    gate = run.gate()
+    gate, measured = run.gate(), run.accuracy()
     stored, results, fault = _games(run, games)
     told = [row.id for row in gate.matches.matches if row.id][:with_matches]
     return RunReport(
@@ -70,8 +73,9 @@ def read_report(run: OpenRun, *, games: int, made_at: datetime, with_matches: in
         seed=run.header.seed,
         run=run_row(run.name, overview(run.paths.root)),
         overview=run.overview(),
-        curves=run_series(run.metrics(), run.history(), points=CURVE_POINTS),
+        curves=run.series(points=CURVE_POINTS),
         results=results,
+        accuracy=measured,
         ladder=gate.ladder,
         models=run.models(),
         matches=gate.matches,
@@ -79,7 +83,7 @@ def read_report(run: OpenRun, *, games: int, made_at: datetime, with_matches: in
         games=stored,
         games_fault=fault,
         settings=run_settings(run.paths),
-        commands=_commands(run, stored),
+        commands=_commands(run, stored, measured),
     )
 
 
@@ -93,7 +97,7 @@ def _games(run: OpenRun, limit: int) -> tuple[GameList | None, SeatResults | Non
     return found.model_copy(update={"games": found.games[:limit]}), results, ""
 
 
-def _commands(run: OpenRun, stored: GameList | None) -> dict[str, str]:
+def _commands(run: OpenRun, stored: GameList | None, measured: Sequence[MeasuredAccuracy]) -> dict[str, str]:
     root = str(run.paths.root)
     game = [run.header.game, *(word for name, value in run.header.parameters.items() for word in ("--set", f"{name}={value}"))]
     on_run = ["--run-dir", root]
@@ -106,6 +110,8 @@ def _commands(run: OpenRun, stored: GameList | None) -> dict[str, str]:
         "report": ["report", root, "--json"],
         "pages": ["ui", *on_run],
     }
+    if measured:
+        words["accuracy"] = ["accuracy", measured[-1].accuracy.player, "--game", *game, *on_run, "--json"]
     if stored is not None and stored.games:
         words["game"] = ["games", "show", game[0], stored.games[0].uid[:12], *game[1:], *on_run]
     return {name: shlex.join(["zerofleet", *command]) for name, command in words.items()}

@@ -1,7 +1,7 @@
 """Series of a run for charts: every figure of its metrics over training steps, games and wall time, and the promotions.
 
 The rows of the trainer and those of the supervisor are two groups; a series belongs to one of them and has a value, or None,
-for each of its rows. Counts of a session become rates and shares over the rows of the latest minute.
+for each of its rows. `zerofleet.library.accuracy_series` adds a third, whose rows are versions. Counts of a session become rates and shares over the rows of the latest minute.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from zerofleet.library.curves import growth
 from zerofleet.library.run_list import anchored_rows
 from zerofleet.library.values import Value
 
-__all__ = ["MOST_POINTS", "Axes", "Promotion", "RunSeries", "Series", "as_csv", "run_series"]
+__all__ = ["MOST_POINTS", "Axes", "Group", "Promotion", "RunSeries", "Series", "as_csv", "began_s", "run_series"]
 
 MOST_POINTS = 1500
 WINDOW_ROWS = 6  # a minute of the supervisor's rows
-Group = Literal["trainer", "run"]
+Group = Literal["trainer", "run", "accuracy"]
 
 
 class Axes(Value):
@@ -116,11 +116,11 @@ def run_series(metrics: Mapping[str, np.ndarray], history: Sequence[Champion], *
 
     A group of more than `points` rows is thinned to every n-th, the newest included.
     """
-    began_s = min([*metrics["trainer.time_s"][:1], *metrics["run.time_s"][:1]], default=0.0)
+    began = began_s(metrics) or 0.0
     kept = {group: _kept(len(metrics[f"{group}.time_s"]), points) for group in ("trainer", "run")}
     raw: dict[Group, dict[str, np.ndarray]] = {
-        "trainer": _axes(metrics, "trainer", "games_ever", began_s),
-        "run": _axes(metrics, "run", "games_stored", began_s),
+        "trainer": _axes(metrics, "trainer", "games_ever", began),
+        "run": _axes(metrics, "run", "games_stored", began),
     }
     axes: dict[Group, Axes] = {
         group: Axes(**{name: _numbers(column[kept[group]]) for name, column in columns.items()})
@@ -136,13 +136,19 @@ def run_series(metrics: Mapping[str, np.ndarray], history: Sequence[Champion], *
             about = {"label": kind.label, "unit": kind.unit, "chart": kind.chart}
             series.append(Series(name=name, group=group, values=values, **about))
     return RunSeries(
-        axes=axes, series=tuple(series), promotions=tuple(_promotion(one, raw["trainer"], began_s) for one in history)
+        axes=axes, series=tuple(series), promotions=tuple(_promotion(one, raw["trainer"], began) for one in history)
     )
+
+
+def began_s(metrics: Mapping[str, np.ndarray]) -> float | None:
+    """Return the time of hour 0, seconds since 1970; None for a run without rows."""
+    return min([*metrics["trainer.time_s"].tolist()[:1], *metrics["run.time_s"].tolist()[:1]], default=None)
 
 
 def as_csv(found: RunSeries, group: Group) -> str:
     """Return the series of a group as CSV: the three axes, then a column for each series; an empty cell for no value."""
-    axes, series = found.axes[group], [one for one in found.series if one.group == group]
+    nothing = Axes(step=(), games=(), hours=())
+    axes, series = found.axes.get(group, nothing), [one for one in found.series if one.group == group]
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["step", "games", "hours", *(one.name for one in series)])

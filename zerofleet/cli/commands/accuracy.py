@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -16,7 +17,17 @@ from games.positions import parameters_text
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.library.accuracy_record import (
+    Accuracy,
+    Figures,
+    MeasuredAccuracy,
+    PlyFigures,
+    Result,
+    accuracy_file,
+    append_accuracy,
+)
 from zerofleet.storage.run_lookup import find_run
+from zerofleet.storage.run_paths import RunPaths
 from zerofleet.strength.accuracy import (
     Chooser,
     GradedMove,
@@ -64,6 +75,16 @@ class _Asked:
     chosen: list[list[int]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """Moves of the player in every position."""
+
+    name: str
+    version: tuple[RunPaths, int] | None
+    """Run and version of a model; None for an agent."""
+    parts: list[_Asked]
+
+
 def accuracy(
     player: Annotated[
         str,
@@ -98,39 +119,52 @@ def accuracy(
     Positions come from random games and from self-play from random openings, or from a file: one per line, as moves or as
     columns and score (Pascal Pons's test sets of Connect Four). A model plays with its search and without. The columns after
     `that matter` leave out positions in which every move keeps the value; `exact` counts moves than which none scores better.
+    The figures of champion and model:N are recorded in the run, for its curves and its report.
     """
     game = chosen_game(game_name, parameters)
     perfect = yardstick(game)
     filed = None if positions_file is None else [one.moves for one in read_positions(game, positions_file)]
     request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, filed)
-    name, asked = asyncio.run(_ask(request, run_dir))
-    results = [(part, _grade(perfect, game, part)) for part in asked]
-    if json:
-        about = {"game": game_name, "parameters": parameters_text(game), "seed": seed, "unit": perfect.unit}
-        about |= {"first_ply": first_ply, "simulations": request.simulations}
-        rows = [
+    player_asked = asyncio.run(_ask(request, run_dir))
+    results = [(part, _grade(perfect, game, part)) for part in player_asked.parts]
+    found = Accuracy(
+        player=player_asked.name,
+        game=game_name,
+        parameters=parameters_text(game),
+        seed=seed,
+        unit=perfect.unit,
+        first_ply=first_ply,
+        simulations=request.simulations,
+        results=tuple(
             _result(part.source, mode, moves)
             for part, graded in results
             for mode, moves in zip(part.modes, graded, strict=True)
-        ]
-        screen.emit_json({"player": name, **about, "results": rows})
+        ),
+    )
+    if player_asked.version is not None:
+        paths, version = player_asked.version
+        append_accuracy(paths, MeasuredAccuracy(version=version, measured_at=datetime.now(UTC), accuracy=found))
+        screen.note(f"recorded in {accuracy_file(paths)}")
+    if json:
+        screen.emit_json(found.model_dump(mode="json"))
         return
     for part, graded in results:
         for mode, moves in zip(part.modes, graded, strict=True):
-            _show(f"{name}, {mode}, positions of {SOURCES[part.source]}", game, moves, perfect.unit)
+            _show(f"{found.player}, {mode}, positions of {SOURCES[part.source]}", game, moves, perfect.unit)
 
 
-async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Asked]]:
-    """Return the player's name and moves; a model's inference server is borrowed for the duration."""
+async def _ask(request: _Request, run_dir: Path | None) -> _Played:
+    """Return the player with its moves; a model's inference server is borrowed for the duration."""
     game, seed = request.game, request.seed
     async with AsyncExitStack() as stack:
         modes: dict[str, Chooser]
+        measured: tuple[RunPaths, int] | None = None
         if is_model(request.player):
             paths = find_run(game, run_dir)
             version = version_of(request.player, paths, game)
             address = await stack.enter_async_context(served(paths, game, versions=[version]))
             evaluator = await stack.enter_async_context(evaluating(address, game))
-            name = f"model:{version}"
+            name, measured = f"model:{version}", (paths, version)
             if request.player == "champion":
                 screen.note(f"champion is {name} of {paths.root}")
             budgets = {"policy alone": 0}
@@ -146,15 +180,14 @@ async def _ask(request: _Request, run_dir: Path | None) -> tuple[str, list[_Aske
             )
             name, modes = agent.name, {"as it is": agent_chooser(game, agent, seed=seed)}
         if request.filed is not None:
-            return name, [await _choose("file", request.filed, modes)]
+            return _Played(name, measured, [await _choose("file", request.filed, modes)])
         *_, strongest = modes.values()
         sources = (
             random_positions(game, count=request.positions, seed=seed, first_ply=request.first_ply),
             await self_play_positions(game, strongest, count=request.positions, seed=seed, first_ply=request.first_ply),
         )
-        return name, [
-            await _choose(source, found, modes) for source, found in zip(("random", "self-play"), sources, strict=True)
-        ]
+        parts = [await _choose(source, found, modes) for source, found in zip(("random", "self-play"), sources, strict=True)]
+        return _Played(name, measured, parts)
 
 
 async def _choose(source: str, positions: list[Position], modes: dict[str, Chooser]) -> _Asked:
@@ -167,19 +200,14 @@ def _grade(perfect: Yardstick, game: Game, part: _Asked) -> list[list[GradedMove
         return grade(perfect, game, part.positions, part.chosen, progress=meter.advance)
 
 
-def _result(source: str, mode: str, graded: Sequence[GradedMove]) -> dict[str, Any]:
+def _result(source: str, mode: str, graded: Sequence[GradedMove]) -> Result:
     total = tally(graded, plies=max(1, len(graded), *(move.ply + 1 for move in graded)))
-    plies = [_figures(row) for row in tally(graded)]
-    return {"source": source, "mode": mode, "all": _figures(total[0]) if total else None, "plies": plies}
+    plies = tuple(PlyFigures(ply=row.first_ply, **_figures(row).model_dump()) for row in tally(graded))
+    return Result(source=source, mode=mode, all=_figures(total[0]) if total else None, plies=plies)
 
 
-def _figures(row: Tally) -> dict[str, Any]:
-    figures = asdict(row)
-    if row.first_ply == row.last_ply:
-        del figures["last_ply"]
-        return {"ply": figures.pop("first_ply"), **figures}
-    del figures["first_ply"], figures["last_ply"]
-    return figures
+def _figures(row: Tally) -> Figures:
+    return Figures.model_validate(asdict(row) | {"first_ply": None, "last_ply": None})
 
 
 def _show(title: str, game: Game, graded: Sequence[GradedMove], unit: str) -> None:

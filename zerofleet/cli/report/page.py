@@ -6,6 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
+from zerofleet.cli.report.accuracy_table import accuracy_section
 from zerofleet.cli.report.curve_charts import curve_charts
 from zerofleet.cli.report.gate_tables import ladder_section, matches_section, models_section
 from zerofleet.cli.report.markup import Markup, el, table
@@ -18,7 +19,7 @@ from zerofleet.supervisor.words import UNKNOWN
 __all__ = ["html_page"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_SECTIONS = ("Overview", "Curves", "Ladder", "Models", "Matches", "Games", "Settings", "Commands")
+_SECTIONS = ("Overview", "Curves", "Accuracy", "Ladder", "Models", "Matches", "Games", "Settings", "Commands")
 
 
 def html_page(report: RunReport, strips: Sequence[Strip]) -> str:
@@ -27,6 +28,7 @@ def html_page(report: RunReport, strips: Sequence[Strip]) -> str:
     bodies = (
         [*_overview(report)],
         [*curve_charts(report.curves, report.results)],
+        [*accuracy_section(report)],
         [*ladder_section(report)],
         [*models_section(report)],
         [*matches_section(report)],

@@ -1,0 +1,206 @@
+"""Games in a browser: one of a user's own package, hidden hands, a drawn position, and perfect play beside the command."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Page, Response, Route, expect
+
+import games
+from games.positions import encode_for, new_state
+from zerofleet.cli import main
+
+Opener = Callable[..., Page]
+Keeper = Callable[[Page, str], None]
+
+SEED = 7_018_734_529  # of the deal: a number that occurs in no payload by chance
+SMALLEST_TELLTALE = 31  # smaller numbers occur as rounds, points and places
+SHOWN = """() => {
+  const places = new Set(["x", "y", "cx", "cy", "r", "viewBox", "points", "d", "width", "height", "stroke-width", "src"]);
+  const texts = [document.title];
+  const walk = (node) => {
+    if (node.nodeType === Node.TEXT_NODE) texts.push(node.data);
+    for (const { name, value } of node.attributes ?? []) if (!places.has(name)) texts.push(value);
+    if ("value" in node) texts.push(String(node.value));
+    node.childNodes.forEach(walk);
+  };
+  walk(document.documentElement);
+  return texts.join("\\n");
+}"""
+
+OVERLAY = """(cells) => cells.map((cell) =>
+  [cell.dataset.key, cell.getAttribute("aria-label"), cell.classList.contains("further")])"""
+
+
+def play_page(open_page: Opener, game: str) -> Page:
+    """Return the page of play, when it has read the games."""
+    page = open_page(f"/play?game={game}")
+    expect(page.locator("#notice")).to_be_hidden()
+    return page
+
+
+def begin(page: Page, **values: str) -> None:
+    for name, value in values.items():
+        page.locator(f"#begin [name={name}]").fill(value)
+    page.get_by_role("button", name="Begin").click()
+
+
+def test_a_game_of_ones_own_package_is_played_by_its_list_of_moves(open_page: Opener, keep: Keeper) -> None:
+    page = play_page(open_page, "nim")
+    begin(page)
+    state, choices = page.locator("#state"), page.locator("#choices button")
+    for played in range(0, 16, 2):  # each move takes at least one of 16 sticks
+        expect(state).to_have_text(re.compile("your move|over"))
+        if state.text_content() == "over":
+            break
+        expect(page.locator("#moves li")).to_have_count(played)
+        expect(page.locator("#list")).to_have_attribute("open", "")
+        assert page.locator("#frame .cell").count() == 0
+        if played == 0:
+            keep(page, "play-own-game")
+            assert choices.all_text_contents() == ["a1", *(f"b{n}" for n in (1, 2, 3)), *(f"c{n}" for n in range(1, 6))] + [
+                f"d{n}" for n in range(1, 8)
+            ]
+        choices.last.click()
+        page.wait_for_function(
+            "(before) => document.querySelectorAll('#moves li').length > before"
+            " && /your move|over/.test(document.getElementById('state').textContent)",
+            arg=played,
+        )
+    expect(state).to_have_text("over")
+    expect(page.locator("#turn")).to_have_text(re.compile("You win|wins"))
+    assert page.evaluate("document.getElementById('board').naturalWidth") > 0  # the text of the game, as a picture
+
+
+def numbers(found: object) -> Iterator[int]:
+    """Yield every number of a JSON value except those of the cells' places."""
+    if isinstance(found, dict):
+        for name, value in found.items():
+            yield from numbers(name)
+            yield from numbers(None if name in {"x", "y", "radius"} else value)
+    elif isinstance(found, list):
+        for one in found:
+            yield from numbers(one)
+    else:
+        yield from map(int, re.findall(r"\d+", str(found)))
+
+
+def hand(drawn: str, seat: int) -> set[int]:
+    """Return the cards of a player from the drawing that this player sees."""
+    line = drawn.split(f"player {seat}:")[1].splitlines()[0]
+    return {int(card) for card in re.findall(r"\d+", line.split("|")[1])}
+
+
+def told(response: Response) -> set[int]:
+    """Return the numbers that an answer of the server tells."""
+    body = response.text()
+    if "json" in response.headers["content-type"]:
+        return set(numbers(json.loads(body)))
+    return {int(number) for text in re.findall(r">([^<]*)<", body) for number in re.findall(r"\d+", text)}
+
+
+@pytest.mark.parametrize("seat", [2])
+def test_no_foreign_card_of_take_six_occurs_in_the_page_or_in_an_answer(open_page: Opener, keep: Keeper, seat: int) -> None:
+    game = games.make("take_six")
+    players, dealt = game.spec().num_players, new_state(game, SEED)
+    hands = [hand(game.draw_for(dealt, own), own) for own in range(players)]
+    foreign = {card for own, hand in enumerate(hands) if own != seat - 1 for card in hand if card >= SMALLEST_TELLTALE}
+    assert len(foreign) > 8
+
+    page = play_page(open_page, "take_six")
+    page.route("**/api/v1/tables", with_seed)
+    answers: list[tuple[int, Response]] = []
+    texts: list[tuple[int, str]] = []
+    opened: dict[int, set[int]] = {0: set()}
+    page.on("response", lambda response: answers.append((len(opened) - 1, response)) if "/api/" in response.url else None)
+    begin(page, seat=str(seat))
+    for turn in range(3):
+        expect(page.locator("#state")).to_have_text("your move")
+        expect(page.locator("#moves li")).to_have_count(players * turn)
+        page.wait_for_selector("#frame .cell")
+        opened[turn] = {int(re.findall(r"\d+", move)[1]) for move in page.locator("#moves li").all_text_contents()}
+        texts.append((turn, page.evaluate(SHOWN)))
+        if turn == 1:
+            keep(page, "play-take-six")
+        opened[turn + 1] = set()  # what arrives from here on is of the next round
+        page.locator("#list summary").click()
+        page.locator("#choices button").first.click()
+    page.wait_for_function("(least) => document.querySelectorAll('#moves li').length >= least", arg=3 * players)
+    opened[3] = {int(re.findall(r"\d+", move)[1]) for move in page.locator("#moves li").all_text_contents()}
+    assert [len(cards) for cards in opened.values()] == [0, players, 2 * players, 3 * players]
+    assert opened[3] & foreign  # the search would find them
+
+    assert len(answers) > 9
+    secrets = [encode_for(game, dealt, own).tobytes() for own in range(players) if own != seat - 1] + [dealt.tobytes()]
+    for turn, response in answers:
+        assert not told(response) & foreign - opened[turn], response.url
+        for secret in secrets:
+            for written in (secret, secret.hex().encode(), base64.b64encode(secret), str(SEED).encode()):
+                assert written not in response.body(), response.url
+    for turn, text in texts:
+        assert not set(map(int, re.findall(r"\d+", text))) & foreign - opened[turn]
+
+
+def with_seed(route: Route) -> None:
+    route.continue_(post_data=json.dumps({**route.request.post_data_json, "seed": SEED}))
+
+
+def test_a_drawn_position_is_played_on_from(open_page: Opener, keep: Keeper) -> None:
+    page = play_page(open_page, "connect_four")
+    page.get_by_text("Set-up").click()
+    page.get_by_role("button", name="Draw the position").click()
+    found, stone = page.locator("#found"), page.locator("#drawing-frame .cell")
+    expect(stone).to_have_count(42)
+    drawn = {"d1": 1, "d2": 2, "d3": 1, "e1": 2, "c1": 1}
+    for cell, player in drawn.items():
+        for _ in range(player):
+            page.locator(f'#drawing-frame .cell[data-key="{cell}"]').click()
+    expect(page.locator("#stones")).to_have_text("player 1: 3 stones, player 2: 2 stones")
+    page.get_by_role("button", name="Find the moves").click()
+    expect(found).to_have_text("5 moves lead to this position; player 2 is to move. Begin starts there.")
+    keep(page, "play-drawing")
+    moves = page.locator("[name=moves]").input_value().split()
+    assert sorted(moves) == sorted(drawn)
+
+    page.locator('#drawing-frame .cell[data-key="g5"]').click()  # in the air
+    expect(found).to_be_empty()
+    page.get_by_role("button", name="Find the moves").click()
+    expect(found).to_contain_text("no sequence of legal moves reaches this position")
+    begin(page, seat="2")
+    expect(page.locator("#state")).to_have_text("your move")
+    assert [text.split()[1] for text in page.locator("#moves li").all_text_contents()] == moves
+    expect(page.locator("#drawing")).to_be_hidden()
+
+    page.get_by_role("button", name="Draw the position").click()
+    page.locator("[name=game]").select_option("othello")
+    expect(found).to_contain_text("othello is set up by moves only")
+    expect(stone).to_have_count(0)
+
+
+def test_the_overlay_of_the_solver_equals_the_answer_of_the_command(
+    open_page: Opener, keep: Keeper, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moves = ",".join("ddddddcccccceeee")
+    with pytest.raises(SystemExit) as ended:
+        main(["solve", "connect_four", "--moves", moves, "--json"])
+    assert not ended.value.code
+    solved = json.loads(capsys.readouterr().out)
+    page = open_page(f"/solver?moves={moves}")
+    expect(page.locator("#state")).to_have_text("solved")
+    keep(page, "solver-solved")
+    overlay = page.locator("#frame svg .cell").evaluate_all(OVERLAY)
+    scores = {key[0]: int(label.split("score ")[1]) for key, label, _ in overlay}
+    assert scores == {column: score for column, score in solved["scores"].items() if score is not None}
+    assert [key for key, _, is_best in overlay if is_best] == solved["best"]
+    marks = page.locator("#frame svg .mark").all_text_contents()
+    assert [int(mark.replace("\N{MINUS SIGN}", "-")) for mark in marks] == list(scores.values())
+    assert len(set(scores.values())) > 1
+    assert f"({signed(solved['score'])}); best: {' '.join(solved['best'])}" in (page.locator("#verdict").text_content() or "")
+
+
+def signed(score: float) -> str:
+    return f"{score:+g}".replace("-", "\N{MINUS SIGN}") if score else "0"

@@ -1,0 +1,94 @@
+"""Recorded accuracy of versions: durable lines in the run directory, and series over the training of the versions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from zerofleet.library.accuracy_record import (
+    Accuracy,
+    Figures,
+    MeasuredAccuracy,
+    Result,
+    ShareValue,
+    accuracy_file,
+    append_accuracy,
+    latest_results,
+    read_accuracy,
+)
+from zerofleet.library.accuracy_series import with_accuracy
+from zerofleet.library.model_list import ModelEntry, ModelList
+from zerofleet.library.series import RunSeries, as_csv
+from zerofleet.storage.run_paths import RunPaths
+
+BEGAN = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def share(count, of=20):
+    return ShareValue(count=count, of=of, share=count / of if of else None, low=0.0, high=1.0)
+
+
+def measured(version, kept, *, mode="policy alone", source="random"):
+    figures = Figures(kept=share(20), decided=share(kept), exact=share(kept), mean_lost=0.5)
+    result = Result(source=source, mode=mode, all=figures, plies=())
+    about = {"player": f"model:{version}", "game": "tic_tac_toe", "parameters": {}, "seed": 0, "unit": "points"}
+    accuracy = Accuracy(**about, first_ply=0, simulations=30, results=(result,))
+    return MeasuredAccuracy(version=version, measured_at=BEGAN, accuracy=accuracy)
+
+
+def entry(version, steps):
+    known = {"status": "champion", "is_champion": True, "was_champion": True, "elo": None, "elo_low": None, "elo_high": None}
+    times = {"created_at": BEGAN.replace(hour=12 + version)}
+    return ModelEntry(
+        version=version, **known, **times, rated_games=0, match=None, reason="", note="", train_steps=steps, games_seen=9
+    )
+
+
+@pytest.fixture
+def paths(tmp_path):
+    return RunPaths(tmp_path)
+
+
+def test_measurements_are_read_in_the_order_in_which_they_were_made(paths):
+    assert read_accuracy(paths) == ()
+    made = (measured(1, 10), measured(2, 15))
+    for one in made:
+        append_accuracy(paths, one)
+    assert read_accuracy(paths) == made
+
+
+def test_a_partial_line_of_a_killed_process_costs_that_line_alone(paths):
+    append_accuracy(paths, measured(1, 10))
+    with accuracy_file(paths).open("ab") as file:
+        file.write(b'{"version": 2, "measured')
+    assert [one.version for one in read_accuracy(paths)] == [1]
+    append_accuracy(paths, measured(3, 12))
+    assert [one.version for one in read_accuracy(paths)] == [1, 3]
+
+
+def test_the_newest_measurement_of_a_version_and_mode_counts():
+    found = latest_results([measured(2, 10), measured(1, 5), measured(2, 16), measured(2, 19, mode="30 simulations")])
+    kept = {at: result.all.decided.count for at, result in found.items()}
+    assert kept == {(1, "random", "policy alone"): 5, (2, "random", "policy alone"): 16, (2, "random", "30 simulations"): 19}
+    assert next(iter(found))[0] == 1
+
+
+def test_a_series_has_a_value_for_each_measured_version_at_its_training_step():
+    nothing = RunSeries(axes={}, series=(), promotions=())
+    models = ModelList(model="tic_tac_toe", versions=(entry(1, 100), entry(2, 300)))
+    records = [measured(1, 5), measured(2, 15), measured(2, 20, mode="30 simulations"), measured(7, 1)]  # version 7 is deleted
+    found = with_accuracy(nothing, records, models, BEGAN)
+    assert found.axes["accuracy"].step == (100.0, 300.0)
+    assert found.axes["accuracy"].hours == (1.0, 2.0)
+    assert {one.label: one.values for one in found.series} == {
+        "policy alone, random games": (0.25, 0.75),
+        "30 simulations, random games": (None, 1.0),
+    }
+    assert as_csv(found, "accuracy").splitlines()[1] == "100.0,9.0,1.0,0.25,"
+    assert as_csv(found, "trainer") == "step,games,hours\n"
+
+
+def test_a_run_without_measurements_keeps_its_series():
+    nothing = RunSeries(axes={}, series=(), promotions=())
+    assert with_accuracy(nothing, [], ModelList(model="m", versions=()), None) is nothing

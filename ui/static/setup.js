@@ -1,0 +1,110 @@
+// Set-up of a position by drawing: stones on an empty board, and the legal moves to them for the form of play.
+import { button, clear, label, layer } from "./board.js";
+import { byId, el, fetchJson, path, svg } from "./common.js";
+
+const form = byId("begin");
+let board = null, stones = new Map(), waiting = null, asked = 0; // players from 1 by cell
+
+/** Return the query or the body for the chosen game or run. */
+const chosen = () => (form.elements.run.value ? { game: form.elements.game.value, run: form.elements.run.value } : { game: form.elements.game.value });
+
+async function open() {
+  const mine = ++asked;
+  give();
+  stones = new Map();
+  board = null;
+  clear(byId("drawing-frame"));
+  byId("stones").textContent = byId("found").textContent = "";
+  byId("find-moves").disabled = byId("clear-stones").disabled = true;
+  const query = new URLSearchParams(chosen());
+  try {
+    const found = await fetchJson(`${path("setup")}?${query}`);
+    if (mine !== asked) return;
+    board = found;
+  } catch (error) {
+    if (mine === asked) tell(error.message, true);
+    return;
+  }
+  byId("drawing-frame").hidden = !board.cells.length;
+  byId("find-moves").disabled = byId("clear-stones").disabled = !board.cells.length;
+  tell(board.reason);
+  if (!board.cells.length) return;
+  byId("drawing-board").onload = show;
+  byId("drawing-board").src = `${path("setup", "board")}?${query}`;
+}
+
+function tell(text, isError = false) {
+  byId("found").textContent = text;
+  byId("found").classList.toggle("error-text", isError);
+}
+
+/** Give up the search in progress. */
+function give() {
+  waiting?.abort();
+  waiting = null;
+  byId("cancel-moves").hidden = true;
+}
+
+/** Lay a button over every cell, above its stone. */
+function show() {
+  const focused = document.activeElement?.dataset?.key;
+  const made = layer(byId("drawing-frame"), byId("drawing-board"), "Cells to draw on");
+  if (!made) return;
+  for (const cell of board.cells) {
+    const player = stones.get(cell.id);
+    if (player) made.append(svg("circle", { cx: cell.x, cy: cell.y, r: cell.radius * 0.82, fill: board.colours[player - 1], class: "stone" }), label(cell, String(player)));
+    made.append(button(cell, () => change(cell.id), { label: `${cell.id}: ${player ? `player ${player}` : "empty"}` }));
+  }
+  made.querySelector(`[data-key="${CSS.escape(focused ?? "")}"]`)?.focus();
+  const owned = Array.from({ length: board.players }, (_, i) => [...stones.values()].filter((player) => player === i + 1).length);
+  byId("stones").textContent = owned.map((number, i) => `player ${i + 1}: ${number} ${number === 1 ? "stone" : "stones"}`).join(", ");
+}
+
+function change(id) {
+  const next = ((stones.get(id) ?? 0) + 1) % (board.players + 1);
+  if (next) stones.set(id, next);
+  else stones.delete(id);
+  give();
+  tell("");
+  show();
+}
+
+async function find() {
+  give();
+  const mine = waiting = new AbortController();
+  byId("cancel-moves").hidden = false;
+  tell("Searching the orders of the stones…");
+  try {
+    const answer = await fetch(path("setup", "moves"), {
+      method: "POST", headers: { "Content-Type": "application/json" }, signal: mine.signal,
+      body: JSON.stringify({ ...chosen(), stones: Object.fromEntries(stones) }),
+    });
+    const found = await answer.json();
+    if (!answer.ok) throw new Error(found.error);
+    if (mine !== waiting) return;
+    give();
+    if (found.moves === null) return tell(`${found.reason}.`, true);
+    form.elements.moves.value = found.moves.join(" ");
+    tell("");
+    byId("found").replaceChildren(
+      `${found.moves.length} moves lead to this position; ${found.player === null ? "the game is over there" : `player ${found.player} is to move`}. `,
+      el("strong", {}, "Begin"), " starts there.");
+  } catch (error) {
+    if (mine !== waiting) return; // cancelled, or the drawing has changed
+    give();
+    tell(error.message, true);
+  }
+}
+
+byId("draw").addEventListener("click", () => {
+  const isOpen = byId("drawing").hidden;
+  byId("drawing").hidden = !isOpen;
+  byId("draw").setAttribute("aria-expanded", String(isOpen));
+  if (isOpen) open();
+  else give();
+});
+for (const name of ["run", "game"]) form.elements[name].addEventListener("change", () => { if (!byId("drawing").hidden) open(); });
+form.addEventListener("submit", () => { byId("drawing").hidden = true; byId("draw").setAttribute("aria-expanded", "false"); give(); });
+byId("find-moves").addEventListener("click", find);
+byId("cancel-moves").addEventListener("click", () => { give(); tell("Cancelled."); });
+byId("clear-stones").addEventListener("click", () => { stones = new Map(); give(); tell(""); show(); });

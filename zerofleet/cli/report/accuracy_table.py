@@ -1,0 +1,72 @@
+"""Section of a report with the recorded accuracy of the run's versions against perfect play."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from zerofleet.cli.report.markup import Markup, el, table
+from zerofleet.cli.report.sources import source
+from zerofleet.library.accuracy_record import ShareValue, latest_results
+from zerofleet.library.run_report import RunReport
+
+__all__ = ["accuracy_section"]
+
+
+def accuracy_section(report: RunReport) -> Iterator[Markup]:
+    """Yield the newest measurement of each version, or the command that makes one."""
+    results = latest_results(report.accuracy)
+    if not results:
+        yield el(
+            "p",
+            "No version was measured against perfect play; for a game that is solved, this command records it:",
+            class_="dim",
+        )
+        yield source(report, "accuracy")
+        return
+    steps = {entry.version: f"{entry.train_steps:,}" for entry in report.models.versions}
+    units = " or ".join(sorted({one.accuracy.unit for one in report.accuracy}))
+    rows = [
+        (
+            str(version),
+            steps.get(version, "deleted"),
+            src,
+            mode,
+            str(found.kept.of),
+            *_cells(found.kept),
+            str(found.decided.of),
+            *_cells(found.decided),
+            _cells(found.exact)[0],
+            "" if found.mean_lost is None else f"{found.mean_lost:.2f}",
+        )
+        for (version, src, mode), result in results.items()
+        if (found := result.all) is not None
+    ]
+    yield el(
+        "p",
+        "Share of moves that keep the value of the position, with 95 % intervals; `that matter` leaves out positions in which every move keeps it.",
+    )
+    yield table(
+        "Accuracy against perfect play",
+        [
+            ">version",
+            ">steps",
+            "positions of",
+            "mode",
+            ">positions",
+            ">kept",
+            ">95 %",
+            ">that matter",
+            ">kept",
+            ">95 %",
+            ">exact",
+            f">{units} lost",
+        ],
+        rows,
+    )
+    yield source(report, "accuracy")
+
+
+def _cells(share: ShareValue) -> tuple[str, str]:
+    if share.share is None:
+        return "", ""
+    return f"{100 * share.share:.1f} %", f"{100 * share.low:.1f} to {100 * share.high:.1f}"

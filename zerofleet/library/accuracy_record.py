@@ -1,0 +1,143 @@
+"""Accuracy of a run's versions against perfect play: what `zerofleet accuracy` prints, and its record in the run directory.
+
+    append_accuracy(paths, MeasuredAccuracy(version=7, measured_at=now, accuracy=found))
+    for one in read_accuracy(paths): ...
+
+The record is `metrics/accuracy.jsonl`, one measurement a line. A line is appended with one write, so that measurements at the same
+time do not mix; a partial line of a killed process is closed by the next one, and left out by readers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from zerofleet.contracts.plain_files import open_plain, read_plain
+from zerofleet.library.values import Value
+from zerofleet.storage.run_paths import RunPaths
+
+__all__ = [
+    "Accuracy",
+    "Figures",
+    "MeasuredAccuracy",
+    "PlyFigures",
+    "Result",
+    "ShareValue",
+    "accuracy_file",
+    "append_accuracy",
+    "latest_results",
+    "read_accuracy",
+]
+
+
+class ShareValue(Value):
+    """Count out of a total, with the 95 % interval of the share."""
+
+    count: int
+    of: int
+    share: float | None
+    """None when the total is zero."""
+    low: float
+    high: float
+
+
+class Figures(Value):
+    """Totals of judged moves."""
+
+    kept: ShareValue
+    """Moves that keep the value of the position."""
+    decided: ShareValue
+    """The same where some legal move does not keep it."""
+    exact: ShareValue
+    """Moves than which none scores better, where some legal move does not keep the value."""
+    mean_lost: float | None
+    """Mean score lost per move, in the unit of the measurement."""
+
+
+class PlyFigures(Figures):
+    """Totals of the moves of one ply."""
+
+    ply: int
+
+
+class Result(Value):
+    """Moves of one player in the positions of one source."""
+
+    source: str
+    """random, self-play or file."""
+    mode: str
+    """`policy alone`, `N simulations`, or `as it is` for an agent."""
+    all: Figures | None
+    """None without positions."""
+    plies: tuple[PlyFigures, ...]
+
+
+class Accuracy(Value):
+    """Measurement: the object that `zerofleet accuracy --json` prints."""
+
+    player: str
+    game: str
+    parameters: dict[str, str]
+    seed: int
+    unit: str
+    """Unit of `mean_lost`."""
+    first_ply: int
+    simulations: int
+    results: tuple[Result, ...]
+
+
+class MeasuredAccuracy(Value):
+    """Measurement of a version in the record of its run."""
+
+    version: int
+    measured_at: datetime
+    accuracy: Accuracy
+
+
+def accuracy_file(paths: RunPaths) -> Path:
+    """Return the file of the record."""
+    return paths.metrics / "accuracy.jsonl"
+
+
+def append_accuracy(paths: RunPaths, measured: MeasuredAccuracy) -> None:
+    """Append a measurement to the record of a run, durably. Raises `OSError`."""
+    file = accuracy_file(paths)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = open_plain(file, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    try:
+        size_bytes = os.fstat(descriptor).st_size
+        is_partial = size_bytes > 0 and os.pread(descriptor, 1, size_bytes - 1) != b"\n"
+        os.write(descriptor, b"\n" * is_partial + measured.model_dump_json().encode() + b"\n")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_accuracy(paths: RunPaths) -> tuple[MeasuredAccuracy, ...]:
+    """Return the measurements of a run, oldest first, without lines that are none. Raises `OSError`."""
+    try:
+        lines = read_plain(accuracy_file(paths)).splitlines()
+    except FileNotFoundError:
+        return ()
+    found = []
+    for line in lines:
+        try:
+            found.append(MeasuredAccuracy.model_validate_json(line))
+        except ValidationError:  # a partial line, or one of a later release
+            continue
+    return tuple(found)
+
+
+def latest_results(measured: Sequence[MeasuredAccuracy]) -> dict[tuple[int, str, str], Result]:
+    """Return the newest result of each version, source and mode, versions ascending; those without positions are left out."""
+    results = {
+        (one.version, result.source, result.mode): result
+        for one in measured
+        for result in one.accuracy.results
+        if result.all is not None
+    }
+    return dict(sorted(results.items(), key=lambda item: item[0][0]))

@@ -1,0 +1,59 @@
+"""Series of a run's accuracy against perfect play, over the training of its versions.
+
+The rows of the group `accuracy` are the measured versions; a series is one source of positions in one mode of play.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from zerofleet.library.accuracy_record import MeasuredAccuracy, latest_results
+from zerofleet.library.model_list import ModelEntry, ModelList
+from zerofleet.library.series import Axes, RunSeries, Series
+
+__all__ = ["with_accuracy"]
+
+CHART = "Accuracy: value kept where it can be lost"
+_SOURCES = {"random": "random games", "self-play": "self-play", "file": "a file"}
+
+
+def with_accuracy(
+    found: RunSeries, measured: Sequence[MeasuredAccuracy], models: ModelList, began_at: datetime | None
+) -> RunSeries:
+    """Return the series of a run with those of its accuracy; versions that are no longer stored are left out.
+
+    `began_at` is the time of hour 0; None for a run without metrics, whose measurements then have no place in time.
+    """
+    entries = {entry.version: entry for entry in models.versions}
+    results = {at: result for at, result in latest_results(measured).items() if at[0] in entries}
+    rows = sorted({version for version, _, _ in results}, key=lambda version: (entries[version].train_steps, version))
+    if not rows:
+        return found
+    kinds = sorted({(source, mode) for _, source, mode in results}, key=lambda kind: (kind[1] != "policy alone", kind))
+    series = [
+        Series(
+            name=f"accuracy_{source}_{mode}".replace(" ", "_").replace("-", "_"),
+            label=f"{mode}, {_SOURCES.get(source, source)}",
+            unit="share",
+            chart=CHART,
+            group="accuracy",
+            values=tuple(
+                result.all.decided.share if (result := results.get((version, source, mode))) and result.all else None
+                for version in rows
+            ),
+        )
+        for source, mode in kinds
+    ]
+    axes = Axes(
+        step=tuple(float(entries[version].train_steps) for version in rows),
+        games=tuple(float(entries[version].games_seen) for version in rows),
+        hours=tuple(_hours(entries[version], began_at) for version in rows),
+    )
+    return found.model_copy(update={"axes": {**found.axes, "accuracy": axes}, "series": (*found.series, *series)})
+
+
+def _hours(entry: ModelEntry, began_at: datetime | None) -> float | None:
+    if began_at is None or entry.created_at is None:
+        return None
+    return (entry.created_at - began_at).total_seconds() / 3600.0
