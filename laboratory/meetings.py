@@ -118,8 +118,10 @@ def _tally(meeting: Meeting, table: Table, seat: int, scores: Counter[str], effo
         scores=dict(sorted(scores.items(), key=lambda item: float(item[0]))),
         subject_ms=round(own.ms_per_move, 4),
         subject_nodes=round(own.nodes_per_move, 2),
+        subject_cpu_ms=round(own.cpu_ms_per_move, 4),
         opponent_ms=round(other.ms_per_move, 4),
         opponent_nodes=round(other.nodes_per_move, 2),
+        opponent_cpu_ms=round(other.cpu_ms_per_move, 4),
     )
 
 

@@ -52,8 +52,11 @@ class Tally:
     """Milliseconds per move of the subject; of a network in play by batches, its share of the time."""
     subject_nodes: float = 0.0
     """Positions or simulations per move."""
+    subject_cpu_ms: float = 0.0
+    """Milliseconds of processor time per move of the subject; 0 for a network in play by batches, and in older results."""
     opponent_ms: float = 0.0
     opponent_nodes: float = 0.0
+    opponent_cpu_ms: float = 0.0
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
