@@ -19,9 +19,10 @@ from typing import Any
 from laboratory.loop import Event, Loop
 from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
+from laboratory.networks import Networks
 from zerofleet.errors import Diverged
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.presets.theses.stages import AlphaZeroStage
+from zerofleet.presets.theses.stages import PREVIOUS, AlphaZeroStage
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.claims.tallies import Tally
@@ -44,9 +45,13 @@ class _Meetings:
         self.latest: list[Tally] = []
 
     async def judge(self, evaluator: Evaluator, version: int) -> list[Measure]:
-        """Play the meetings; the shares of won games are the measures. Cancellation: nothing is kept."""
+        """Play the meetings, without those against the version before if there is none. Cancellation: nothing is kept."""
         table = replace(self._table, version=version, evaluator=evaluator)
-        self.latest = [tally for meeting in self._stage.meetings for tally in await meet(meeting, table, on_game=lambda: None)]
+        arena = [meeting for meeting in self._stage.meetings if PREVIOUS in {meeting.subject, meeting.opponent}]
+        if arena and version > 1 and isinstance(evaluator, Networks):
+            evaluator.load(version - 1)  # another start has loaded the newest one alone
+        played = [meeting for meeting in self._stage.meetings if version > 1 or meeting not in arena]
+        self.latest = [tally for meeting in played for tally in await meet(meeting, table, on_game=lambda: None)]
         return []
 
 

@@ -22,7 +22,7 @@ from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.model.search_options import parse_search
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.presets.theses.stages import Meeting
+from zerofleet.presets.theses.stages import CURRENT, PREVIOUS, Meeting
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.matches import Effort, GameResult, MatchSettings, Opening, Pairing, Player, draw_openings, play_games
 
@@ -88,7 +88,7 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
         _pairings(meeting, table, players),
         _evaluator(table),
         settings=settings,
-        make_agent=_Maker(table.sides),
+        make_agent=_Maker(table.sides, asks_version=table.evaluator is not None),
     )
     async for result in games:
         seat = result.seating.index(0) + 1
@@ -99,8 +99,11 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
 
 
 def _player(side: str, written: str, table: Table) -> Player:
-    """Return the player of a side: the version in play if nothing is written, else an agent."""
+    """Return the player of a side: the version in play if nothing is written, the one before it (`PREVIOUS`), or an agent."""
     version = None if written else table.version
+    if table.version is not None:
+        version = table.version - 1 if written == PREVIOUS else version
+        written = written.replace(CURRENT, f"model={table.version}")
     return Player(side, version, None if version else f"{side}{_SIDE}{written}")
 
 
@@ -109,8 +112,8 @@ def _tally(meeting: Meeting, table: Table, seat: int, scores: Counter[str], effo
     network = f"network, {meeting.simulations} simulations{',' * bool(meeting.search)}{meeting.search}"
     return Tally(
         meeting=meeting.name,
-        subject=meeting.subject or network,
-        opponent=meeting.opponent or network,
+        subject=_name(meeting.subject, network),
+        opponent=_name(meeting.opponent, network),
         seat=seat,
         seed=table.seed,
         trained=table.trained,
@@ -123,6 +126,10 @@ def _tally(meeting: Meeting, table: Table, seat: int, scores: Counter[str], effo
         opponent_nodes=round(other.nodes_per_move, 2),
         opponent_cpu_ms=round(other.cpu_ms_per_move, 4),
     )
+
+
+def _name(written: str, network: str) -> str:
+    return f"{network}, version before" if written == PREVIOUS else written or network
 
 
 def _pairings(meeting: Meeting, table: Table, players: tuple[Player, Player]) -> Iterator[Pairing]:
@@ -164,14 +171,15 @@ def _text(score: float) -> str:
 class _Maker:
     """Factory of the agents of both sides; see `zerofleet.agents.AgentMaker`."""
 
-    def __init__(self, sides: Mapping[str, Side]) -> None:
+    def __init__(self, sides: Mapping[str, Side], *, asks_version: bool) -> None:
+        """`asks_version`: whether an agent of a side without a network may ask the evaluator of the version in play."""
         self._sides = sides
+        self._asks_version = asks_version
 
     def __call__(self, text: str, game: Game, *, evaluate: Evaluate | None = None) -> Agent:
         """Return the agent written after its side; raises `InvalidRequest`."""
-        del evaluate  # the network of a side is in this process
         name, _, written = text.partition(_SIDE)
         side = self._sides.get(name)
         if side is None:
-            return make_agent(written, game)
+            return make_agent(written, game, evaluate=evaluate if self._asks_version else None)
         return _Reader(make_agent(written, side.game, evaluate=side.evaluator), side.game)

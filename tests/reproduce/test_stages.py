@@ -11,7 +11,7 @@ import pytest
 
 from laboratory.benches import rhombus_measures
 from laboratory.stage import run_stage
-from zerofleet.errors import ModelNotFound
+from zerofleet.errors import InvalidRequest, ModelNotFound
 from zerofleet.presets.theses.stages import read_stage
 
 SETTINGS = {
@@ -25,6 +25,8 @@ SETTINGS = {
     "train.candidate_growth": "0",
 }
 TURNED = {"name": "turned", "subject": "random", "opponent": "", "games": 5, "simulations": 4}
+ARENA = {"name": "arena", "opponent": "previous", "seats": [2], "games": 6, "simulations": 4, "opening_plies": 2}
+ALONE = {"name": "alone", "opponent": "network,model=current", "games": 6, "simulations": 4, "opening_plies": 2}
 BY_SEAT = {"name": "rules", "opponent": "tic_tac_toe_rules", "seats": [1, 2], "games": 10, "simulations": 4}
 
 
@@ -41,19 +43,22 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
         "settings": SETTINGS | {"train.policy_over": "all"},
         "samples": 400,
         "judge_every": 200,
-        "meetings": [BY_SEAT, TURNED],
+        "meetings": [BY_SEAT, TURNED, ARENA, ALONE],
     }
     first, again = run(tmp_path / "a", **fields), run(tmp_path / "b", **fields)
     found = [(tally["seat"], tally["at"], sum(tally["scores"].values())) for tally in first["tallies"]]
-    assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10), (1, 5)] * 2
-    assert 0 < found[0][1] == found[2][1] < found[3][1] == first["totals"]["games"]
+    before = [(1, 10), (2, 10), (1, 5), (1, 6)]  # there is no version before the first
+    assert [(seat, games) for seat, _, games in found] == [*before, *before[:3], (2, 6), (1, 6)]
+    assert 0 < found[0][1] == found[3][1] < found[4][1] == first["totals"]["games"]
     assert {(tally["subject"], tally["opponent"]) for tally in first["tallies"]} == {
         ("network, 4 simulations", "tic_tac_toe_rules"),
         ("random", "network, 4 simulations"),
+        ("network, 4 simulations", "network, 4 simulations, version before"),
+        ("network, 4 simulations", "network,model=current"),
     }
     assert first["totals"]["weights"] == again["totals"]["weights"]
     assert [tally["scores"] for tally in first["tallies"]] == [tally["scores"] for tally in again["tallies"]]
-    assert [point["games"] for point in first["curve"]] == [found[0][1], found[3][1]]
+    assert [point["games"] for point in first["curve"]] == [found[0][1], found[4][1]]
     assert all("value" in point["losses"] for point in first["curve"])
     assert first["measures"]["mean squared error"] == first["curve"][-1]["losses"]["value"]
     assert 0.0 < first["measures"]["policy on illegal moves, %"] < 100.0
@@ -72,6 +77,24 @@ def test_a_game_decided_by_its_first_move_after_the_opening_is_a_game_of_trainin
     result = asyncio.run(run_stage(stage, tmp_path, emit=count))
     assert result["totals"]["games"] == len(blocks) == 60
     assert blocks == sorted(set(blocks))
+
+
+@pytest.mark.slow
+def test_moves_are_compared_with_perfect_play_on_the_same_positions(tmp_path):
+    meetings = [
+        {"name": name, "subject": name, "opponent": "perfect play", "games": 40}
+        for name in ("perfect", "alpha_beta:9", "random")
+    ]
+    found = run(tmp_path, kind="accuracy", meetings=meetings)["tallies"]
+    kept = {tally["subject"]: tally["scores"] for tally in found}
+    assert kept["perfect"] == kept["alpha_beta:9"] == {"1": 40}
+    assert 0 < kept["random"]["1"] < 40
+    assert kept["random"]["1"] + kept["random"]["-1"] == 40
+    assert {(tally["opponent"], tally["trained"]) for tally in found} == {("perfect play", False)}
+    (kept_file,) = (tmp_path / "positions").iterdir()
+    assert len(json.loads(kept_file.read_text())) == 40
+    with pytest.raises(InvalidRequest, match="othello"):
+        run(tmp_path, kind="accuracy", game="othello", meetings=meetings[:1])
 
 
 class Killed(Exception):

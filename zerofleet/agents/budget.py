@@ -1,7 +1,7 @@
 """Search budget per move and its notation: `5`, `200nodes`, `50ms`, `2s`, `50cpu_ms`.
 
-Milliseconds of wall-clock time buy less search on a loaded machine; `cpu_ms` are processor time of the agent's thread, whatever other
-programs do.
+Milliseconds of wall-clock time buy less search on a loaded machine; `cpu_ms` are processor time of the agent's thread, however
+busy the machine is.
 """
 
 from __future__ import annotations

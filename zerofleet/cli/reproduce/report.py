@@ -14,7 +14,7 @@ from zerofleet.presets.theses.catalogue import Claim, Experiment, Thesis
 from zerofleet.presets.theses.planning import Planned, plan, profile_of
 from zerofleet.presets.theses.stages import LearnerStage, SarsaStage, TdStage
 from zerofleet.strength.claims.clocks import time_fault
-from zerofleet.strength.claims.tallies import FIGURES, Estimate, Tally, difference, estimate, measured_estimate
+from zerofleet.strength.claims.tallies import FIGURES, Estimate, Figure, Tally, difference, estimate, measured_estimate
 from zerofleet.strength.claims.verdicts import DIVERGED, VERDICTS, games_for, verdict
 
 __all__ = ["build_report", "command_of"]
@@ -22,6 +22,8 @@ __all__ = ["build_report", "command_of"]
 FORMAT = 2
 Measured: TypeAlias = dict[str, dict[int, dict[str, float]]]
 """Measures by arm, seed and name."""
+_SHOWN: tuple[Figure, ...] = tuple(name for name in FIGURES if name != "kept")
+"""Figures of every meeting; where positions take the place of games, those kept are those won."""
 _ENOUGH = 0.98  # share of the stated games of training; loops end with a whole block
 
 
@@ -245,7 +247,7 @@ def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
         rank = ranks[tally.seed, tally.meeting].index(tally.at)
         keyed.setdefault((tally.meeting, tally.seat, rank), []).append(tally)
     for (meeting, seat, _), group in keyed.items():
-        figures = {name: found.as_json() for name in FIGURES if (found := estimate(group, name)) is not None}
+        figures = {name: found.as_json() for name in _SHOWN if (found := estimate(group, name)) is not None}
         rows.append(
             {
                 "meeting": meeting,

@@ -91,7 +91,7 @@ class Experiment(_Frozen):
     about: str
     source: str
     """Place in the thesis."""
-    kind: Literal["td", "sarsa", "learner", "match", "alphazero", "bench"]
+    kind: Literal["td", "sarsa", "learner", "match", "alphazero", "accuracy", "bench"]
     stage: dict[str, Any] = {}
     """Fields common to all stages (`zerofleet.presets.theses.stages`)."""
     arms: dict[str, Arm]

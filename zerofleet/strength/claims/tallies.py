@@ -19,15 +19,17 @@ from zerofleet.strength.ratings import share_interval, wilson
 
 __all__ = ["FIGURES", "Estimate", "Figure", "Tally", "difference", "estimate", "measured_estimate"]
 
-Figure: TypeAlias = Literal["won", "drawn", "lost", "points", "net"]
+Figure: TypeAlias = Literal["won", "drawn", "lost", "points", "net", "kept"]
 FIGURES: Mapping[Figure, str] = {
     "won": "games won, %",
     "drawn": "games drawn, %",
     "lost": "games lost, %",
     "points": "share of the points, %",
     "net": "net score per 100 games",
+    "kept": "moves that keep the value, %",
 }
-"""Figures of a tally. `points` is the mean of (score + 1) / 2, `net` 100 times the mean score."""
+"""Figures of a tally. `points` is the mean of (score + 1) / 2, `net` 100 times the mean score; `kept` is for positions
+in place of games, with the score 1 where the move keeps the value under perfect play, else -1."""
 _TIE = 1e-6  # scores are float32
 
 
@@ -158,6 +160,6 @@ def _of_games(counts: Mapping[float, int], figure: Figure) -> tuple[float, float
         low, high = (100.0 * share if figure == "points" else 200.0 * share - 100.0 for share in shares[1:])
         return (100.0 * shares[0] if figure == "points" else 200.0 * shares[0] - 100.0), low, high
     chosen = {"won": lambda score: score > _TIE, "lost": lambda score: score < -_TIE, "drawn": lambda score: abs(score) <= _TIE}
-    count = sum(number for score, number in counts.items() if chosen[figure](score))
+    count = sum(number for score, number in counts.items() if chosen["won" if figure == "kept" else figure](score))
     low, high = wilson(count, games)
     return 100.0 * count / games, 100.0 * low, 100.0 * high
