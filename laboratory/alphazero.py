@@ -29,20 +29,22 @@ from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.claims.verdicts import DIVERGED
 from zerofleet.strength.learning.judges import Measure
 
-__all__ = ["train"]
+__all__ = ["MeetingsJudge", "train"]
 
 _RUN = "run"
 _SUMS = ("evaluations", "cpu_seconds_used")
 _TOTALS = ("games", "samples", "steps")
 
 
-class _Meetings:
+class MeetingsJudge:
     """Judge that plays the meetings of a stage and keeps their tallies; see `zerofleet.strength.learning.judges.Judge`."""
 
     def __init__(self, stage: AlphaZeroStage, table: Table) -> None:
+        """`table`: conditions of the meetings, without a version."""
         self._stage = stage
         self._table = table
         self.latest: list[Tally] = []
+        """Tallies of the last judgement."""
 
     async def judge(self, evaluator: Evaluator, version: int) -> list[Measure]:
         """Play the meetings, without those against the version before if there is none. Cancellation: nothing is kept."""
@@ -121,7 +123,7 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         judge_every=stage.judge_every,
         simulations=0,
     )
-    judge = _Meetings(stage, Table(game=trial.build_game(), seed=stage.seed, trained=True, sides={}))
+    judge = MeetingsJudge(stage, Table(game=trial.build_game(), seed=stage.seed, trained=True, sides={}))
     end: dict[str, Any] = {}
 
     def on_event(event: Event) -> None:

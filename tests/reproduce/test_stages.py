@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+import games
+from laboratory.alphazero import MeetingsJudge
 from laboratory.benches import rhombus_measures
+from laboratory.meetings import Table
 from laboratory.stage import run_stage
-from zerofleet.errors import InvalidRequest, ModelNotFound
-from zerofleet.presets.theses.stages import read_stage
+from zerofleet.errors import ModelNotFound
+from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
 
 SETTINGS = {
     "search.simulations": "8",
@@ -47,9 +51,8 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
     }
     first, again = run(tmp_path / "a", **fields), run(tmp_path / "b", **fields)
     found = [(tally["seat"], tally["at"], sum(tally["scores"].values())) for tally in first["tallies"]]
-    before = [(1, 10), (2, 10), (1, 5), (1, 6)]  # there is no version before the first
-    assert [(seat, games) for seat, _, games in found] == [*before, *before[:3], (2, 6), (1, 6)]
-    assert 0 < found[0][1] == found[3][1] < found[4][1] == first["totals"]["games"]
+    assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10), (1, 5), (2, 6), (1, 6)] * 2
+    assert 0 < found[0][1] == found[4][1] < found[5][1] == first["totals"]["games"]
     assert {(tally["subject"], tally["opponent"]) for tally in first["tallies"]} == {
         ("network, 4 simulations", "tic_tac_toe_rules"),
         ("random", "network, 4 simulations"),
@@ -58,7 +61,7 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
     }
     assert first["totals"]["weights"] == again["totals"]["weights"]
     assert [tally["scores"] for tally in first["tallies"]] == [tally["scores"] for tally in again["tallies"]]
-    assert [point["games"] for point in first["curve"]] == [found[0][1], found[4][1]]
+    assert [point["games"] for point in first["curve"]] == [found[0][1], found[5][1]]
     assert all("value" in point["losses"] for point in first["curve"])
     assert first["measures"]["mean squared error"] == first["curve"][-1]["losses"]["value"]
     assert 0.0 < first["measures"]["policy on illegal moves, %"] < 100.0
@@ -93,8 +96,24 @@ def test_moves_are_compared_with_perfect_play_on_the_same_positions(tmp_path):
     assert {(tally["opponent"], tally["trained"]) for tally in found} == {("perfect play", False)}
     (kept_file,) = (tmp_path / "positions").iterdir()
     assert len(json.loads(kept_file.read_text())) == 40
-    with pytest.raises(InvalidRequest, match="othello"):
-        run(tmp_path, kind="accuracy", game="othello", meetings=meetings[:1])
+
+
+async def test_the_first_version_has_none_before_it_to_meet():
+    fields = {
+        "kind": "alphazero",
+        "id": "a.b.0",
+        "seed": 0,
+        "game": "tic_tac_toe",
+        "preset": "tiny",
+        "samples": 1,
+        "judge_every": 1,
+    }
+    stage = read_stage(fields | {"meetings": [BY_SEAT | {"games": 2}, ARENA | {"games": 2}]})
+    assert isinstance(stage, AlphaZeroStage)
+    judge = MeetingsJudge(stage, Table(game=games.make("tic_tac_toe"), seed=0, trained=True, sides={}))
+    for version, names in ((1, ["rules", "rules"]), (2, ["rules", "rules", "arena"])):
+        await judge.judge(UniformEvaluator(2), version)
+        assert [tally.meeting for tally in judge.latest] == names
 
 
 class Killed(Exception):
