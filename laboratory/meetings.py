@@ -15,6 +15,7 @@ from itertools import cycle, islice
 import numpy as np
 
 from games.core import Game, State
+from games.positions import new_state
 from laboratory.evaluation import MemoryEvaluator
 from laboratory.models import ModelEvaluator
 from zerofleet.agents import Agent, make_agent
@@ -82,7 +83,9 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
         simulations=meeting.simulations, options=parse_search(meeting.search), slots=SLOTS, agent_threads=1
     )
     scores: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
+    first_moves: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
     efforts = {seat: (Effort(), Effort()) for seat in meeting.seats}
+    begins = meeting.opening_plies == 0 and table.game.spec().information == "perfect"
     games = play_games(
         table.game,
         _pairings(meeting, table, players),
@@ -93,9 +96,11 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
     async for result in games:
         seat = result.seating.index(0) + 1
         scores[seat][_text(result.scores[seat - 1])] += 1
+        if begins and seat == 1:
+            first_moves[seat][table.game.action_name(new_state(table.game), result.moves[0])] += 1
         efforts[seat] = _added(efforts[seat], result)
         on_game()
-    return [_tally(meeting, table, seat, scores[seat], efforts[seat]) for seat in meeting.seats]
+    return [_tally(meeting, table, seat, scores[seat], first_moves[seat], efforts[seat]) for seat in meeting.seats]
 
 
 def _player(side: str, written: str, table: Table) -> Player:
@@ -107,7 +112,9 @@ def _player(side: str, written: str, table: Table) -> Player:
     return Player(side, version, None if version else f"{side}{_SIDE}{written}")
 
 
-def _tally(meeting: Meeting, table: Table, seat: int, scores: Counter[str], efforts: tuple[Effort, Effort]) -> Tally:
+def _tally(
+    meeting: Meeting, table: Table, seat: int, scores: Counter[str], first_moves: Counter[str], efforts: tuple[Effort, Effort]
+) -> Tally:
     own, other = efforts
     network = f"network, {meeting.simulations} simulations{',' * bool(meeting.search)}{meeting.search}"
     return Tally(
@@ -119,6 +126,7 @@ def _tally(meeting: Meeting, table: Table, seat: int, scores: Counter[str], effo
         trained=table.trained,
         at=table.at,
         scores=dict(sorted(scores.items(), key=lambda item: float(item[0]))),
+        first_moves=dict(sorted(first_moves.items())),
         subject_ms=round(own.ms_per_move, 4),
         subject_nodes=round(own.nodes_per_move, 2),
         subject_cpu_ms=round(own.cpu_ms_per_move, 4),

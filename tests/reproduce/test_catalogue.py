@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import games
@@ -240,6 +242,16 @@ def test_an_undecided_figure_tells_how_many_games_would_decide_it():
     assert again is not None
     assert wanted > 100
     assert (again.high - again.low) / 2.0 == pytest.approx(5.0, abs=0.1)
+
+
+@pytest.mark.parametrize(("centre", "wanted"), [(1000, "beaten"), (985, "matched"), (700, "missed")])
+def test_an_opening_is_counted_from_first_moves(centre, wanted):
+    claim = claim_of(TTT, "tic_tac_toe", "opens with the centre")
+    played = replace(tally({"1": 400, "0": 600}), first_moves={claim.opening: centre, "a1": 1000 - centre})
+    found = estimate([played.opened_with(claim.opening)], claim.figure)
+    assert found is not None
+    assert (found.value, found.games, verdict(found, claim)) == (centre / 10.0, 1000, wanted)
+    assert estimate([tally({"1": 10}).opened_with(claim.opening)], claim.figure) is None  # an older result
 
 
 def planned(name: str, seconds: float, *needs: str) -> Planned:

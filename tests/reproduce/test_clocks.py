@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from zerofleet.strength.claims.clocks import time_fault
 from zerofleet.strength.claims.tallies import Tally
 
 
-def meeting(subject: str, opponent: str = "random", **times: float) -> Tally:
+def meeting(subject: str, opponent: str = "random", **times: Any) -> Tally:
     return Tally(meeting="m", subject=subject, opponent=opponent, seat=1, seed=0, trained=True, scores={"1": 1}, **times)
 
 

@@ -59,6 +59,8 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
         ("network, 4 simulations", "network, 4 simulations, version before"),
         ("network, 4 simulations", "network,model=current"),
     }
+    assert sum(first["tallies"][0]["first_moves"].values()) == 10
+    assert not any(tally["first_moves"] for tally in first["tallies"] if tally["seat"] == 2)
     assert first["totals"]["weights"] == again["totals"]["weights"]
     assert [tally["scores"] for tally in first["tallies"]] == [tally["scores"] for tally in again["tallies"]]
     assert [point["games"] for point in first["curve"]] == [found[0][1], found[5][1]]

@@ -77,7 +77,7 @@ def reproduce(
 
 
 def _left_out(thesis: Thesis, profile: str, only: Sequence[str]) -> list[str]:
-    """Return what the experiments, or those of `only`, leave out in a profile, in words."""
+    """Return the parts that the experiments, or those of `only`, leave out in a profile, in words."""
     words = {
         one.name: profile_of(one, profile).left_out if profile in one.profiles else f"not part of profile {profile}"
         for one in thesis.experiments

@@ -22,7 +22,7 @@ __all__ = ["build_report", "command_of"]
 FORMAT = 2
 Measured: TypeAlias = dict[str, dict[int, dict[str, float]]]
 """Measures by arm, seed and name."""
-_SHOWN: tuple[Figure, ...] = tuple(name for name in FIGURES if name != "kept")
+_SHOWN: tuple[Figure, ...] = tuple(name for name in FIGURES if name not in {"kept", "opened"})
 """Figures of every meeting; where positions take the place of games, those kept are those won."""
 _ENOUGH = 0.98  # share of the stated games of training; loops end with a whole block
 
@@ -230,7 +230,8 @@ def _chosen(claim: Claim, tallies: Iterable[Tally]) -> list[Tally]:
         seed: sorted({tally.at for tally in fitting if tally.seed == seed})[-claim.last :]
         for seed in {tally.seed for tally in fitting}
     }
-    return [tally for tally in fitting if tally.at in places[tally.seed]]
+    kept = [tally for tally in fitting if tally.at in places[tally.seed]]
+    return [tally.opened_with(claim.opening) for tally in kept] if claim.opening else kept
 
 
 def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
