@@ -19,34 +19,41 @@ from typing import Any
 from laboratory.loop import Event, Loop
 from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
+from laboratory.networks import Networks
 from zerofleet.errors import Diverged
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.presets.theses.stages import AlphaZeroStage
+from zerofleet.presets.theses.stages import PREVIOUS, AlphaZeroStage
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.claims.verdicts import DIVERGED
 from zerofleet.strength.learning.judges import Measure
 
-__all__ = ["train"]
+__all__ = ["MeetingsJudge", "train"]
 
 _RUN = "run"
 _SUMS = ("evaluations", "cpu_seconds_used")
 _TOTALS = ("games", "samples", "steps")
 
 
-class _Meetings:
+class MeetingsJudge:
     """Judge that plays the meetings of a stage and keeps their tallies; see `zerofleet.strength.learning.judges.Judge`."""
 
     def __init__(self, stage: AlphaZeroStage, table: Table) -> None:
+        """`table`: conditions of the meetings, without a version."""
         self._stage = stage
         self._table = table
         self.latest: list[Tally] = []
+        """Tallies of the last judgement."""
 
     async def judge(self, evaluator: Evaluator, version: int) -> list[Measure]:
-        """Play the meetings; the shares of won games are the measures. Cancellation: nothing is kept."""
+        """Play the meetings, without those against the version before if there is none. Cancellation: nothing is kept."""
         table = replace(self._table, version=version, evaluator=evaluator)
-        self.latest = [tally for meeting in self._stage.meetings for tally in await meet(meeting, table, on_game=lambda: None)]
+        arena = [meeting for meeting in self._stage.meetings if PREVIOUS in {meeting.subject, meeting.opponent}]
+        if arena and version > 1 and isinstance(evaluator, Networks):
+            evaluator.load(version - 1)  # another start has loaded the newest one alone
+        played = [meeting for meeting in self._stage.meetings if version > 1 or meeting not in arena]
+        self.latest = [tally for meeting in played for tally in await meet(meeting, table, on_game=lambda: None)]
         return []
 
 
@@ -116,7 +123,7 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         judge_every=stage.judge_every,
         simulations=0,
     )
-    judge = _Meetings(stage, Table(game=trial.build_game(), seed=stage.seed, trained=True, sides={}))
+    judge = MeetingsJudge(stage, Table(game=trial.build_game(), seed=stage.seed, trained=True, sides={}))
     end: dict[str, Any] = {}
 
     def on_event(event: Event) -> None:

@@ -15,6 +15,7 @@ from itertools import cycle, islice
 import numpy as np
 
 from games.core import Game, State
+from games.positions import new_state
 from laboratory.evaluation import MemoryEvaluator
 from laboratory.models import ModelEvaluator
 from zerofleet.agents import Agent, make_agent
@@ -22,7 +23,7 @@ from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.model.search_options import parse_search
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.presets.theses.stages import Meeting
+from zerofleet.presets.theses.stages import CURRENT, PREVIOUS, Meeting
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.matches import Effort, GameResult, MatchSettings, Opening, Pairing, Player, draw_openings, play_games
 
@@ -82,45 +83,61 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
         simulations=meeting.simulations, options=parse_search(meeting.search), slots=SLOTS, agent_threads=1
     )
     scores: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
+    first_moves: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
     efforts = {seat: (Effort(), Effort()) for seat in meeting.seats}
+    begins = meeting.opening_plies == 0 and table.game.spec().information == "perfect"
     games = play_games(
         table.game,
         _pairings(meeting, table, players),
         _evaluator(table),
         settings=settings,
-        make_agent=_Maker(table.sides),
+        make_agent=_Maker(table.sides, asks_version=table.evaluator is not None),
     )
     async for result in games:
         seat = result.seating.index(0) + 1
         scores[seat][_text(result.scores[seat - 1])] += 1
+        if begins and seat == 1:
+            first_moves[seat][table.game.action_name(new_state(table.game), result.moves[0])] += 1
         efforts[seat] = _added(efforts[seat], result)
         on_game()
-    return [_tally(meeting, table, seat, scores[seat], efforts[seat]) for seat in meeting.seats]
+    return [_tally(meeting, table, seat, scores[seat], first_moves[seat], efforts[seat]) for seat in meeting.seats]
 
 
 def _player(side: str, written: str, table: Table) -> Player:
-    """Return the player of a side: the version in play if nothing is written, else an agent."""
+    """Return the player of a side: the version in play if nothing is written, the one before it (`PREVIOUS`), or an agent."""
     version = None if written else table.version
+    if table.version is not None:
+        version = table.version - 1 if written == PREVIOUS else version
+        written = written.replace(CURRENT, f"model={table.version}")
     return Player(side, version, None if version else f"{side}{_SIDE}{written}")
 
 
-def _tally(meeting: Meeting, table: Table, seat: int, scores: Counter[str], efforts: tuple[Effort, Effort]) -> Tally:
+def _tally(
+    meeting: Meeting, table: Table, seat: int, scores: Counter[str], first_moves: Counter[str], efforts: tuple[Effort, Effort]
+) -> Tally:
     own, other = efforts
     network = f"network, {meeting.simulations} simulations{',' * bool(meeting.search)}{meeting.search}"
     return Tally(
         meeting=meeting.name,
-        subject=meeting.subject or network,
-        opponent=meeting.opponent or network,
+        subject=_name(meeting.subject, network),
+        opponent=_name(meeting.opponent, network),
         seat=seat,
         seed=table.seed,
         trained=table.trained,
         at=table.at,
         scores=dict(sorted(scores.items(), key=lambda item: float(item[0]))),
+        first_moves=dict(sorted(first_moves.items())),
         subject_ms=round(own.ms_per_move, 4),
         subject_nodes=round(own.nodes_per_move, 2),
+        subject_cpu_ms=round(own.cpu_ms_per_move, 4),
         opponent_ms=round(other.ms_per_move, 4),
         opponent_nodes=round(other.nodes_per_move, 2),
+        opponent_cpu_ms=round(other.cpu_ms_per_move, 4),
     )
+
+
+def _name(written: str, network: str) -> str:
+    return f"{network}, version before" if written == PREVIOUS else written or network
 
 
 def _pairings(meeting: Meeting, table: Table, players: tuple[Player, Player]) -> Iterator[Pairing]:
@@ -162,14 +179,15 @@ def _text(score: float) -> str:
 class _Maker:
     """Factory of the agents of both sides; see `zerofleet.agents.AgentMaker`."""
 
-    def __init__(self, sides: Mapping[str, Side]) -> None:
+    def __init__(self, sides: Mapping[str, Side], *, asks_version: bool) -> None:
+        """`asks_version`: whether an agent of a side without a network may ask the evaluator of the version in play."""
         self._sides = sides
+        self._asks_version = asks_version
 
     def __call__(self, text: str, game: Game, *, evaluate: Evaluate | None = None) -> Agent:
         """Return the agent written after its side; raises `InvalidRequest`."""
-        del evaluate  # the network of a side is in this process
         name, _, written = text.partition(_SIDE)
         side = self._sides.get(name)
         if side is None:
-            return make_agent(written, game)
+            return make_agent(written, game, evaluate=evaluate if self._asks_version else None)
         return _Reader(make_agent(written, side.game, evaluate=side.evaluator), side.game)

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import games
 from games.core import Game
 from laboratory import alphazero
+from laboratory.accuracy import judge_accuracy
 from laboratory.benches import run_bench
 from laboratory.learner_training import LearnerTraining
 from laboratory.measures import trained_measures
@@ -29,6 +30,7 @@ from laboratory.td import TdTraining
 from laboratory.value_training import ValueTraining, judgements
 from zerofleet.errors import Diverged
 from zerofleet.presets.theses.stages import (
+    AccuracyStage,
     AlphaZeroStage,
     BenchStage,
     LearnerStage,
@@ -72,6 +74,8 @@ async def run_stage(stage: Stage, folder: Path, *, emit: Emit) -> dict[str, Any]
     """
     if isinstance(stage, BenchStage):
         return await run_bench(stage)
+    if isinstance(stage, AccuracyStage):
+        return await judge_accuracy(stage, folder, emit=emit)
     if isinstance(stage, MatchStage):
         return await _match(stage, folder, emit)
     home = folder / "networks" / stage.id

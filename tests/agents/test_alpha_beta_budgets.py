@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -55,6 +56,13 @@ def test_a_time_budget_ends_the_search() -> None:
     assert found.depth > 1
 
 
+def test_a_budget_of_processor_time_is_kept_by_the_clock_of_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SlowClock()
+    monkeypatch.setattr(time, "thread_time", clock)
+    deepen(MinimaxSearch(GAME, position(""), deepest=MAX_DEPTH), Budget(50, "cpu_ms"), deepest=MAX_DEPTH)
+    assert 0.050 <= clock() <= 0.055
+
+
 def test_a_time_budget_works_with_the_real_clock() -> None:
     agent = make_agent("alpha_beta:5ms", GAME)
     chosen = agent.choose(GAME, position(""), np.random.default_rng(1))
@@ -62,6 +70,7 @@ def test_a_time_budget_works_with_the_real_clock() -> None:
     assert chosen.nodes > 0
     assert agent.name == "alpha_beta:5ms"
     assert make_agent("alpha_beta:2s", GAME).name == "alpha_beta:2000ms"
+    assert make_agent("alpha_beta:5cpu_ms", GAME).name == "alpha_beta:5cpu_ms"
 
 
 @pytest.mark.slow

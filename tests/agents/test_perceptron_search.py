@@ -13,6 +13,7 @@ from zerofleet.agents.depth_first.deepening import finish
 from zerofleet.agents.depth_first.network_minimax import NetworkSearch
 from zerofleet.agents.depth_first.perceptron_minimax import PerceptronSearch
 from zerofleet.agents.uct import UctSearch, mover_values, plan_for
+from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, ModelVersion
 from zerofleet.evaluators.in_process.kernels import Perceptron, values
 from zerofleet.evaluators.in_process.perceptrons import PerceptronSource, bit_perceptron
@@ -137,12 +138,21 @@ def test_an_agent_chooses_the_same_with_the_network_and_by_batch(text):
         assert choices[0] == choices[1]
 
 
+ON_PROCESSOR = ("alpha_beta:1cpu_ms,model=7", "uct:1cpu_ms,model=7")
+
+
+@pytest.mark.parametrize("text", ON_PROCESSOR)
+def test_processor_time_is_refused_where_another_thread_may_evaluate(text):
+    with pytest.raises(InvalidRequest, match="processor time needs a network evaluated by compiled code in the agent's thread"):
+        make_agent(text, GAME, evaluate=by_batch(Local(GAME)))
+
+
 def test_an_agent_with_the_network_makes_no_call_for_a_batch():
     class Silent(Local):
         def __call__(self, batch, version):
             raise AssertionError("evaluated by batch")
 
     silent = Silent(GAME)
-    for text in ("alpha_beta:2,model=7", "uct:20,model=7", "alpha_beta:1ms,model=7", "uct:1ms,model=7"):
+    for text in ("alpha_beta:2,model=7", "uct:20,model=7", "alpha_beta:1ms,model=7", "uct:1ms,model=7", *ON_PROCESSOR):
         choice = make_agent(text, GAME, evaluate=silent).choose(GAME, games.new_state(GAME), np.random.default_rng(0))
         assert choice.nodes > 0

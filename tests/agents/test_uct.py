@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -173,6 +175,13 @@ def test_a_time_budget_is_kept(limit_ms: int) -> None:
     assert slow.simulations == max(1, limit_ms - 4)
 
 
+def test_a_budget_of_processor_time_is_kept_by_the_clock_of_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow()
+    monkeypatch.setattr(time, "thread_time", slow.clock)
+    spend(slow, Budget(20, "cpu_ms"))  # type: ignore[arg-type]
+    assert slow.simulations == 16
+
+
 def test_time_and_node_budgets_end_the_search() -> None:
     game = games.make("connect_four")
     assert made("uct:5ms", game).choose(game, games.new_state(game), np.random.default_rng(7)).nodes > 0
@@ -212,6 +221,7 @@ def test_a_rollout_cut_off_is_scored_by_the_rules() -> None:
     [
         ("uct:1000", "uct:1000"),
         ("uct:2s,final=visits", "uct:2000ms,final=visits"),
+        ("uct:50cpu_ms", "uct:50cpu_ms"),
         ("uct:500nodes,final=mean,c=1.0", "uct:500nodes,c=1.0"),
         ("uct:10,max_rollout_plies=30,c=0.5", "uct:10,c=0.5,max_rollout_plies=30"),
     ],

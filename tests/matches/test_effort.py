@@ -10,10 +10,10 @@ from zerofleet.strength.matches import Effort, FixedGames, MatchTerms, Player, S
 
 
 def test_efforts_add_up_and_have_means():
-    total = Effort(2, 100, 0.5) + Effort(3, 50, 0.25)
-    assert (total.moves, total.nodes, total.time_s) == (5, 150, 0.75)
-    assert (total.nodes_per_move, total.ms_per_move) == (30.0, 150.0)
-    assert (Effort().nodes_per_move, Effort().ms_per_move) == (0.0, 0.0)
+    total = Effort(2, 100, 0.5, 0.25) + Effort(3, 50, 0.25, 0.125)
+    assert (total.moves, total.nodes, total.time_s, total.cpu_s) == (5, 150, 0.75, 0.375)
+    assert (total.nodes_per_move, total.ms_per_move, total.cpu_ms_per_move) == (30.0, 150.0, 75.0)
+    assert (Effort().nodes_per_move, Effort().ms_per_move, Effort().cpu_ms_per_move) == (0.0, 0.0, 0.0)
 
 
 async def played(terms, evaluator, settings):
@@ -30,6 +30,7 @@ async def test_results_hold_the_cost_of_moves_of_models_and_agents(terms, evalua
     assert 1 < model.nodes_per_move <= 12
     assert agent.nodes_per_move > 3
     assert model.time_s > 0 < agent.time_s
+    assert model.cpu_s == 0 < agent.cpu_s
     summary = summarise(board.terms, outcome.standing, board.counted_results())
     assert [effort.player for effort in summary.efforts] == ["model:1", "alpha_beta:2"]
     assert summary.efforts[0].nodes == model.nodes

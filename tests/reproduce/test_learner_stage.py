@@ -152,9 +152,9 @@ def test_the_report_has_the_settings_of_the_experiment_and_of_its_profile(tmp_pa
     thesis = load_thesis("chinese_checkers_2p")
     report = build_report(thesis, "quick", plan(thesis, "quick"), StageResults(tmp_path), seeds=None)
     found = next(one["settings"] for one in report["experiments"] if one["name"] == "deep")
-    assert found["games"] == 600
+    assert found["games"] == 400
     assert found["settings"]["deep_q.draws"] == "8"
-    assert found["settings"]["afterstates.epsilon_versions"] == "30"
+    assert found["settings"]["afterstates.epsilon_versions"] == "20"
 
 
 def test_measures_of_a_curve_are_those_of_its_last_judgement_and_of_its_course():

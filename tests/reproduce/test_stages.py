@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+import games
+from laboratory.alphazero import MeetingsJudge
 from laboratory.benches import rhombus_measures
+from laboratory.meetings import Table
 from laboratory.stage import run_stage
 from zerofleet.errors import ModelNotFound
-from zerofleet.presets.theses.stages import read_stage
+from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
 
 SETTINGS = {
     "search.simulations": "8",
@@ -25,6 +29,8 @@ SETTINGS = {
     "train.candidate_growth": "0",
 }
 TURNED = {"name": "turned", "subject": "random", "opponent": "", "games": 5, "simulations": 4}
+ARENA = {"name": "arena", "opponent": "previous", "seats": [2], "games": 6, "simulations": 4, "opening_plies": 2}
+ALONE = {"name": "alone", "opponent": "network,model=current", "games": 6, "simulations": 4, "opening_plies": 2}
 BY_SEAT = {"name": "rules", "opponent": "tic_tac_toe_rules", "seats": [1, 2], "games": 10, "simulations": 4}
 
 
@@ -41,19 +47,23 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
         "settings": SETTINGS | {"train.policy_over": "all"},
         "samples": 400,
         "judge_every": 200,
-        "meetings": [BY_SEAT, TURNED],
+        "meetings": [BY_SEAT, TURNED, ARENA, ALONE],
     }
     first, again = run(tmp_path / "a", **fields), run(tmp_path / "b", **fields)
     found = [(tally["seat"], tally["at"], sum(tally["scores"].values())) for tally in first["tallies"]]
-    assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10), (1, 5)] * 2
-    assert 0 < found[0][1] == found[2][1] < found[3][1] == first["totals"]["games"]
+    assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10), (1, 5), (2, 6), (1, 6)] * 2
+    assert 0 < found[0][1] == found[4][1] < found[5][1] == first["totals"]["games"]
     assert {(tally["subject"], tally["opponent"]) for tally in first["tallies"]} == {
         ("network, 4 simulations", "tic_tac_toe_rules"),
         ("random", "network, 4 simulations"),
+        ("network, 4 simulations", "network, 4 simulations, version before"),
+        ("network, 4 simulations", "network,model=current"),
     }
+    assert sum(first["tallies"][0]["first_moves"].values()) == 10
+    assert not any(tally["first_moves"] for tally in first["tallies"] if tally["seat"] == 2)
     assert first["totals"]["weights"] == again["totals"]["weights"]
     assert [tally["scores"] for tally in first["tallies"]] == [tally["scores"] for tally in again["tallies"]]
-    assert [point["games"] for point in first["curve"]] == [found[0][1], found[3][1]]
+    assert [point["games"] for point in first["curve"]] == [found[0][1], found[5][1]]
     assert all("value" in point["losses"] for point in first["curve"])
     assert first["measures"]["mean squared error"] == first["curve"][-1]["losses"]["value"]
     assert 0.0 < first["measures"]["policy on illegal moves, %"] < 100.0
@@ -72,6 +82,40 @@ def test_a_game_decided_by_its_first_move_after_the_opening_is_a_game_of_trainin
     result = asyncio.run(run_stage(stage, tmp_path, emit=count))
     assert result["totals"]["games"] == len(blocks) == 60
     assert blocks == sorted(set(blocks))
+
+
+@pytest.mark.slow
+def test_moves_are_compared_with_perfect_play_on_the_same_positions(tmp_path):
+    meetings = [
+        {"name": name, "subject": name, "opponent": "perfect play", "games": 40}
+        for name in ("perfect", "alpha_beta:9", "random")
+    ]
+    found = run(tmp_path, kind="accuracy", meetings=meetings)["tallies"]
+    kept = {tally["subject"]: tally["scores"] for tally in found}
+    assert kept["perfect"] == kept["alpha_beta:9"] == {"1": 40}
+    assert 0 < kept["random"]["1"] < 40
+    assert kept["random"]["1"] + kept["random"]["-1"] == 40
+    assert {(tally["opponent"], tally["trained"]) for tally in found} == {("perfect play", False)}
+    (kept_file,) = (tmp_path / "positions").iterdir()
+    assert len(json.loads(kept_file.read_text())) == 40
+
+
+async def test_the_first_version_has_none_before_it_to_meet():
+    fields = {
+        "kind": "alphazero",
+        "id": "a.b.0",
+        "seed": 0,
+        "game": "tic_tac_toe",
+        "preset": "tiny",
+        "samples": 1,
+        "judge_every": 1,
+    }
+    stage = read_stage(fields | {"meetings": [BY_SEAT | {"games": 2}, ARENA | {"games": 2}]})
+    assert isinstance(stage, AlphaZeroStage)
+    judge = MeetingsJudge(stage, Table(game=games.make("tic_tac_toe"), seed=0, trained=True, sides={}))
+    for version, names in ((1, ["rules", "rules"]), (2, ["rules", "rules", "arena"])):
+        await judge.judge(UniformEvaluator(2), version)
+        assert [tally.meeting for tally in judge.latest] == names
 
 
 class Killed(Exception):

@@ -3,6 +3,7 @@
     alpha_beta:5             exactly 5 plies
     alpha_beta:100000nodes   as deep as 100,000 positions a move allow
     alpha_beta:50ms          as deep as 50 ms a move allow
+    alpha_beta:50cpu_ms      as deep as 50 ms of processor time allow
     alpha_beta:3,model=7     positions at the horizon evaluated by model version 7
 
 At a fixed depth it finds every forced win and avoids every avoidable loss within that depth, does not prefer a quick win to
@@ -71,7 +72,9 @@ class AlphaBetaAgent:
             raise InvalidRequest(f"{self.name} needs a model, but none is available; leave out model={self._options.model}")
         if self._options.model is not None and self._options.algorithm != "alpha_beta":
             raise InvalidRequest(f"{self.name}: a model needs algorithm=alpha_beta")
-        if budget.unit == "ms" and (self._options.model is None or isinstance(evaluate, PerceptronSource)):
+        if budget.unit == "cpu_ms" or (
+            budget.unit == "ms" and (self._options.model is None or isinstance(evaluate, PerceptronSource))
+        ):
             finish(self._search(game, new_state(game)), 1)  # compiles, so that the first move has its full time
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
@@ -91,6 +94,7 @@ class AlphaBetaAgent:
             network = compiled_network(self._evaluate, version)
             if network is not None:
                 return PerceptronSearch(game, state, network, deepest=deepest, ordered=options.ordered)
+            self._budget.require_own_thread(self.name)
             return NetworkSearch(game, state, self._evaluate, version=version, ordered=options.ordered)
         return MinimaxSearch(game, state, deepest=deepest, algorithm=options.algorithm, ordered=options.ordered)
 
@@ -98,7 +102,7 @@ class AlphaBetaAgent:
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> AlphaBetaAgent:
     """Return the agent written `alpha_beta:5`, `alpha_beta:50ms` or `alpha_beta:3,model=7`."""
     options = spelling.options(AlphaBetaOptions)
-    return AlphaBetaAgent(game, read_budget(spelling), options, evaluate=evaluate)
+    return AlphaBetaAgent(game, read_budget(spelling, processor_time=True), options, evaluate=evaluate)
 
 
 def search_moves(game: Game, state: State, depth: int) -> SearchedMoves:

@@ -11,14 +11,13 @@ all moves lose (the moves that were best at the previous depth are then returned
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from zerofleet.agents.budget import Budget
+from zerofleet.agents.budget import Budget, BudgetUnit
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 
@@ -83,10 +82,14 @@ class SlicedSearch(Protocol):
         ...
 
 
-def read_budget(spelling: Spelling) -> Budget:
-    """Parse the budget of a depth-first agent in plies, nodes or time; raises `InvalidRequest`."""
+def read_budget(spelling: Spelling, *, processor_time: bool = False) -> Budget:
+    """Parse the budget of a depth-first agent in plies, nodes or time; raises `InvalidRequest`.
+
+    `processor_time`: whether the agent takes budgets of processor time.
+    """
+    allowed: tuple[BudgetUnit, ...] = ("plies", "nodes", "ms")
     try:
-        return Budget.parse(spelling.argument, bare="plies", allowed=("plies", "nodes", "ms"))
+        return Budget.parse(spelling.argument, bare="plies", allowed=(*allowed, "cpu_ms") if processor_time else allowed)
     except InvalidRequest as error:
         raise InvalidRequest(f"{str(spelling)!r} needs a depth in plies or a budget: {error}") from None
 
@@ -99,16 +102,17 @@ def finish(search: SlicedSearch, depth: int) -> SearchedMoves:
     return search.found()
 
 
-def deepen(search: SlicedSearch, budget: Budget, *, deepest: int, clock: Callable[[], float] = time.perf_counter) -> Deepened:
+def deepen(search: SlicedSearch, budget: Budget, *, deepest: int, clock: Callable[[], float] | None = None) -> Deepened:
     """Search to increasing depths within a budget of nodes or milliseconds.
 
     Args:
         search: Search of a position that is not over.
-        budget: Budget in `nodes` or `ms`.
+        budget: Budget in `nodes` or of time.
         deepest: Maximum depth.
-        clock: Time in seconds, replaceable in tests.
+        clock: Time in seconds, replaceable in tests; None: the clock of the budget.
     """
-    quota = _NodeQuota(search, budget.amount) if budget.unit == "nodes" else _TimeQuota(search, budget.amount / 1000, clock)
+    timed = _TimeQuota(search, budget.amount / 1000, clock or budget.clock) if budget.is_time else None
+    quota = timed or _NodeQuota(search, budget.amount)
     settled = finish(search, 1)
     depth = 1
     while depth < deepest and not _is_decided(search, settled):

@@ -66,7 +66,7 @@ class MaxNAgent:
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> MaxNAgent:
     """Return the agent written `max_n:3` or `max_n:50ms`."""
     spelling.refuse_options()
-    return MaxNAgent(game, read_budget(spelling))
+    return MaxNAgent(game, read_budget(spelling, processor_time=True))
 
 
 class MaxNSearch:

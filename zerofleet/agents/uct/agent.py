@@ -2,6 +2,7 @@
 
     uct:1000                             1,000 simulations a move
     uct:50ms    uct:20000nodes           50 ms, or 20,000 moves played in simulations
+    uct:50cpu_ms                         50 ms of processor time
     uct:1000,model=7,confidence=10       priors: the values of model version 7, worth 10 simulations each
     uct:200,rollout=greedy,epsilon=0.2   rollouts by `games.core.move_value`
 
@@ -11,7 +12,6 @@ Rewards are scores, in [-1, 1], and `c` is C_p on that scale: the formula is mea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Literal, Self
 
@@ -90,7 +90,7 @@ class UctAgent:
                 raise InvalidRequest(f"{self.name} needs a model, but none is available; leave out model={self._options.model}")
         if self._options.rollout == "greedy" and not has_rule(type(game), "move_value"):
             raise InvalidRequest(f"{self.name}: {game.spec().name} has no rule move_value; leave out rollout=greedy")
-        if budget.unit == "ms":
+        if budget.is_time:
             self._warm_up(game, new_state(game))
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
@@ -120,6 +120,8 @@ class UctAgent:
         if network is not None:
             return UctSearch(game, state, plan, seed=seed, network=network)
 
+        self._budget.require_own_thread(self.name)
+
         def priors(position: State, actions: np.ndarray) -> np.ndarray:
             return mover_values(game, position, actions, evaluate, version)
 
@@ -128,7 +130,7 @@ class UctAgent:
     def _warm_up(self, game: Game, state: State) -> None:
         """Compile or load the search, so that the first move has its full time. Only a model in this process is used."""
         UctSearch(game, state, plan_for(game), seed=0).run(1)
-        if isinstance(self._evaluate, PerceptronSource):
+        if isinstance(self._evaluate, PerceptronSource) or self._budget.unit == "cpu_ms":
             self._search(game, state, 0).run(1)
         elif self._options.model is not None:
             afterstates_of(game, state, np.array(legal(game, state)))
@@ -138,13 +140,13 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
     """Return the agent written `uct:1000`, `uct:50ms` or `uct:1000,model=7,confidence=10`."""
     options = spelling.options(UctOptions)
     try:
-        budget = Budget.parse(spelling.argument, bare="simulations", allowed=("simulations", "nodes", "ms"))
+        budget = Budget.parse(spelling.argument, bare="simulations", allowed=("simulations", "nodes", "ms", "cpu_ms"))
     except InvalidRequest as error:
         raise InvalidRequest(f"{str(spelling)!r} needs simulations or another budget: {error}") from None
     return UctAgent(game, budget, options, evaluate=evaluate)
 
 
-def spend(search: UctSearch, budget: Budget, *, clock: Callable[[], float] = time.perf_counter) -> None:
+def spend(search: UctSearch, budget: Budget, *, clock: Callable[[], float] | None = None) -> None:
     """Search within the budget, but for at least one simulation.
 
     The search runs in slices, so that it can be interrupted. A time budget is kept within a few percent: the size of a slice
@@ -153,10 +155,10 @@ def spend(search: UctSearch, budget: Budget, *, clock: Callable[[], float] = tim
     Args:
         search: A new search.
         budget: Simulations, nodes or milliseconds.
-        clock: Time in seconds, replaceable in tests.
+        clock: Time in seconds, replaceable in tests; None: the clock of the budget.
     """
-    if budget.unit == "ms":
-        _spend_time(search, budget.amount / 1000, clock)
+    if budget.is_time:
+        _spend_time(search, budget.amount / 1000, clock or budget.clock)
     elif budget.unit == "nodes":
         while search.positions < budget.amount:
             search.run(search.simulations + _SLICE, positions=budget.amount)

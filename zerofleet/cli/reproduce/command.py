@@ -19,7 +19,7 @@ from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.cli.reproduce.running import Schedule, run_stages
 from zerofleet.errors import InvalidRequest
 from zerofleet.presets.theses.catalogue import PROFILES, Thesis, load_thesis, thesis_names
-from zerofleet.presets.theses.planning import Planned, plan
+from zerofleet.presets.theses.planning import Planned, expect, plan, profile_of
 from zerofleet.storage.files import atomic_publish, try_lock
 
 __all__ = ["reproduce"]
@@ -63,7 +63,7 @@ def reproduce(
         minutes = thesis.quick_minutes if profile == "quick" else None
         left_out: list[str] = []
         try:
-            left_out = _run(planned, results, jobs=jobs, minutes=minutes)
+            left_out = _run(planned, results, jobs=jobs, minutes=minutes, notes=_left_out(thesis, profile, only or ()))
         finally:  # an interrupted or failed call reports the stages that are complete
             everything = plan(thesis, profile, seeds=seeds)
             report = build_report(thesis, profile, everything, results, seeds=seeds) | {"left_out_for_time": left_out}
@@ -76,8 +76,20 @@ def reproduce(
     screen.note(f"report: {place / 'report.html'} and {place / 'report.json'}")
 
 
-def _run(planned: Sequence[Planned], results: StageResults, *, jobs: int, minutes: float | None) -> list[str]:
-    """Run the stages without a result; return those for which the time did not suffice."""
+def _left_out(thesis: Thesis, profile: str, only: Sequence[str]) -> list[str]:
+    """Return the parts that the experiments, or those of `only`, leave out in a profile, in words."""
+    words = {
+        one.name: profile_of(one, profile).left_out if profile in one.profiles else f"not part of profile {profile}"
+        for one in thesis.experiments
+        if one.name in only or not only
+    }
+    return [f"left out of {name}: {what}" for name, what in words.items() if what]
+
+
+def _run(
+    planned: Sequence[Planned], results: StageResults, *, jobs: int, minutes: float | None, notes: Sequence[str]
+) -> list[str]:
+    """Run the stages without a result, after the `notes`; return those for which the time did not suffice."""
     schedule = Schedule(waiting=[])
     for one in planned:
         if results.read(one.stage) is None:
@@ -87,6 +99,13 @@ def _run(planned: Sequence[Planned], results: StageResults, *, jobs: int, minute
     waiting = tuple(schedule.waiting)
     if not waiting:
         return []
+    limit_s = None if minutes is None else 60.0 * minutes
+    expected = expect(waiting, jobs=jobs, limit_s=limit_s, complete=schedule.complete)
+    screen.note(f"{len(waiting)} stages, {jobs} at a time: about {expected.seconds / 60.0:.0f} min where each has a core")
+    if expected.late:
+        screen.note(f"the time does not suffice for {', '.join(expected.late)}; the same command continues")
+    for note in notes:
+        screen.note(note)
     began_s = time.monotonic()
     schedule.deadline_s = minutes and began_s + 60.0 * minutes
     total = sum(one.seconds for one in waiting)

@@ -133,10 +133,11 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
         "net, 95 %",
         "nodes",
         "ms",
+        "processor ms",
         "thesis",
     ]
     if rows:
-        body.append(_table(names, rows, numbers=set(range(2, 11))))
+        body.append(_table(names, rows, numbers=set(range(2, 12))))
     if experiment["measures"]:
         body.append(_table(["arm", "measure", "value, 95 %", "seeds"], map(_measure, experiment["measures"]), numbers={2, 3}))
     if lines := _trainings(experiment["trainings"]):
@@ -178,7 +179,8 @@ def _row(arm: Mapping[str, Any], row: Mapping[str, Any], *, first: bool) -> list
     """Return the cells of a meeting; the result of the thesis is shown in the first row of an arm."""
     figures = row["figures"]
     net = figures["net"]
-    nodes, ms = ([f"{number:,.1f}" for number in row[name]] for name in ("nodes_per_move", "ms_per_move"))
+    names = ("nodes_per_move", "ms_per_move", "cpu_ms_per_move")
+    nodes, ms, cpu_ms = ([f"{number:,.1f}" for number in row[name]] for name in names)
     return [
         escape(arm["label"]),
         f"{escape(row['meeting'])}<br/><code>{escape(row['subject'])}</code> against <code>{escape(row['opponent'])}</code>",
@@ -189,6 +191,7 @@ def _row(arm: Mapping[str, Any], row: Mapping[str, Any], *, first: bool) -> list
         f"{net['value']:+.1f} ({net['low']:.1f} to {net['high']:.1f})",
         " : ".join(nodes),
         " : ".join(ms),
+        " : ".join(cpu_ms),
         escape(arm["thesis"]) if first else "",
     ]
 

@@ -13,14 +13,17 @@ from zerofleet.presets.tables import deep_merge
 from zerofleet.presets.theses.catalogue import Claim, Experiment, Thesis
 from zerofleet.presets.theses.planning import Planned, plan, profile_of
 from zerofleet.presets.theses.stages import LearnerStage, SarsaStage, TdStage
-from zerofleet.strength.claims.tallies import FIGURES, Estimate, Tally, difference, estimate, measured_estimate
-from zerofleet.strength.claims.verdicts import DIVERGED, VERDICTS, verdict
+from zerofleet.strength.claims.clocks import time_fault
+from zerofleet.strength.claims.tallies import FIGURES, Estimate, Figure, Tally, difference, estimate, measured_estimate
+from zerofleet.strength.claims.verdicts import DIVERGED, VERDICTS, games_for, verdict
 
 __all__ = ["build_report", "command_of"]
 
 FORMAT = 2
 Measured: TypeAlias = dict[str, dict[int, dict[str, float]]]
 """Measures by arm, seed and name."""
+_SHOWN: tuple[Figure, ...] = tuple(name for name in FIGURES if name not in {"kept", "opened"})
+"""Figures of every meeting; where positions take the place of games, those kept are those won."""
 _ENOUGH = 0.98  # share of the stated games of training; loops end with a whole block
 
 
@@ -169,12 +172,13 @@ def _claim(
     `open_arms` have stages without a result; `diverged` arms have a stage whose training diverged, with the reason.
     A claim of a trained arm is about the games of training that it states, else about those of the profile full.
     """
-    reason, chosen = "", _chosen(claim, tallies.get(claim.arm, []))
+    reason, chosen, other = "", _chosen(claim, tallies.get(claim.arm, [])), list[Tally]()
     if claim.measure:
         found = _of_measure(claim, measures)
     elif claim.minus_arm or claim.minus_meeting:
-        other = claim.model_copy(update={"meeting": claim.minus_meeting or claim.meeting})
-        found = difference(chosen, _chosen(other, tallies.get(claim.minus_arm or claim.arm, [])), claim.figure)
+        subtracted = claim.model_copy(update={"meeting": claim.minus_meeting or claim.meeting})
+        other = _chosen(subtracted, tallies.get(claim.minus_arm or claim.arm, []))
+        found = difference(chosen, other, claim.figure)
     else:
         found = estimate(chosen, claim.figure)
     decided = verdict(found, claim)
@@ -187,6 +191,12 @@ def _claim(
         decided, reason = "not run", lack
     elif claim.arm and found.interval == "count":
         decided, reason = "undecided", "one training seed gives a measure no interval"
+    elif fault := time_fault([*chosen, *other]):
+        decided, reason = "undecided", fault
+    elif decided == "undecided" and found.interval == "games" and not other:
+        reason = (
+            f"about {games_for(found, claim.tolerance):,} games narrow the interval to {claim.tolerance:g} points each side"
+        )
     return {
         "text": claim.text,
         "thesis": claim.thesis,
@@ -220,7 +230,8 @@ def _chosen(claim: Claim, tallies: Iterable[Tally]) -> list[Tally]:
         seed: sorted({tally.at for tally in fitting if tally.seed == seed})[-claim.last :]
         for seed in {tally.seed for tally in fitting}
     }
-    return [tally for tally in fitting if tally.at in places[tally.seed]]
+    kept = [tally for tally in fitting if tally.at in places[tally.seed]]
+    return [tally.opened_with(claim.opening) for tally in kept] if claim.opening else kept
 
 
 def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
@@ -237,7 +248,7 @@ def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
         rank = ranks[tally.seed, tally.meeting].index(tally.at)
         keyed.setdefault((tally.meeting, tally.seat, rank), []).append(tally)
     for (meeting, seat, _), group in keyed.items():
-        figures = {name: found.as_json() for name in FIGURES if (found := estimate(group, name)) is not None}
+        figures = {name: found.as_json() for name in _SHOWN if (found := estimate(group, name)) is not None}
         rows.append(
             {
                 "meeting": meeting,
@@ -250,6 +261,7 @@ def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
                 "figures": figures,
                 "nodes_per_move": [_mean([t.subject_nodes for t in group]), _mean([t.opponent_nodes for t in group])],
                 "ms_per_move": [_mean([t.subject_ms for t in group]), _mean([t.opponent_ms for t in group])],
+                "cpu_ms_per_move": [_mean([t.subject_cpu_ms for t in group]), _mean([t.opponent_cpu_ms for t in group])],
             }
         )
     return rows

@@ -73,6 +73,8 @@ class Claim(Bar):
     minus_meeting: str = ""
     """Meeting whose figure is subtracted, of `minus_arm` or else of the same arm; empty with `minus_arm`: the same meeting."""
     figure: Figure = "won"
+    opening: str = ""
+    """First move of the subject; the figure `opened` is the share of its games from the start that begin with it."""
     seat: int = Field(default=0, ge=0)
     """Seat of the subject; 0: all."""
     last: int = Field(default=1, ge=1)
@@ -91,7 +93,7 @@ class Experiment(_Frozen):
     about: str
     source: str
     """Place in the thesis."""
-    kind: Literal["td", "sarsa", "learner", "match", "alphazero", "bench"]
+    kind: Literal["td", "sarsa", "learner", "match", "alphazero", "accuracy", "bench"]
     stage: dict[str, Any] = {}
     """Fields common to all stages (`zerofleet.presets.theses.stages`)."""
     arms: dict[str, Arm]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from zerofleet.presets.tables import deep_merge
 from zerofleet.presets.theses.catalogue import Experiment, Profile, Thesis
 from zerofleet.presets.theses.stages import Stage, read_stage
 
-__all__ = ["Planned", "plan", "profile_of"]
+__all__ = ["Expected", "Planned", "expect", "plan", "profile_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,48 @@ class Planned:
     def needs(self) -> tuple[str, ...]:
         """Identifiers of the stages that must be complete before."""
         return self.stage.needs
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Course of a call by the expected times of its stages."""
+
+    seconds: float
+    """Wall-clock seconds until the last stage ends."""
+    late: tuple[str, ...]
+    """Identifiers of the stages that would begin after the limit of time, and do not begin."""
+
+
+def expect(planned: Sequence[Planned], *, jobs: int, limit_s: float | None = None, complete: Collection[str] = ()) -> Expected:
+    """Return the expected course of stages, of which `jobs` run at a time, each on a core of its own.
+
+    A free place takes the first stage whose needs are complete, as a reproduction does.
+
+    Args:
+        planned: Stages to run, in order.
+        jobs: Number of places.
+        limit_s: Seconds after which no stage begins; None: no limit.
+        complete: Identifiers of stages that were complete before.
+    """
+    waiting, ended_s = list(planned), dict.fromkeys(complete, 0.0)
+    free_s = [0.0] * jobs
+    late: list[str] = []
+    while waiting:
+        now_s = min(free_s)
+        if limit_s is not None and now_s > limit_s:
+            late = [one.stage.id for one in waiting]
+            break
+        ready = next((one for one in waiting if all(ended_s.get(need, math.inf) <= now_s for need in one.needs)), None)
+        place = free_s.index(now_s)
+        if ready is not None:
+            waiting.remove(ready)
+            free_s[place] = ended_s[ready.stage.id] = now_s + ready.seconds
+        elif any(moment > now_s for moment in free_s):  # wait for the next end of another stage
+            free_s[place] = min(moment for moment in free_s if moment > now_s)
+        else:  # what they need is not planned
+            late = [one.stage.id for one in waiting]
+            break
+    return Expected(max(ended_s.values(), default=0.0), tuple(late))
 
 
 def plan(thesis: Thesis, profile: str, *, seeds: int | None = None, only: Sequence[str] = ()) -> list[Planned]:

@@ -16,6 +16,9 @@ from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
 __all__ = [
+    "CURRENT",
+    "PREVIOUS",
+    "AccuracyStage",
     "AlphaZeroStage",
     "BenchStage",
     "LearnerStage",
@@ -29,6 +32,12 @@ __all__ = [
 ]
 
 
+CURRENT = "model=current"
+"""Model of an agent in the meetings of an AlphaZero stage: the version judged."""
+PREVIOUS = "previous"
+"""Player in the meetings of an AlphaZero stage: the version before the one judged, searched by `simulations`."""
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -38,7 +47,8 @@ class Meeting(_Frozen):
 
     name: str
     subject: str = ""
-    """Agent, with `model=1` for its network; empty: the network of an AlphaZero stage, searched by `simulations`."""
+    """Agent, with `model=1` for its network, in an AlphaZero stage `CURRENT`; empty: the network of such a stage, searched by
+    `simulations`; or `PREVIOUS`."""
     opponent: str
     """Player of the other seats, likewise."""
     seats: tuple[Annotated[int, Field(ge=1)], ...] = (1,)
@@ -154,6 +164,14 @@ class AlphaZeroStage(_OnGame):
     """Samples between two judgements."""
 
 
+class AccuracyStage(_OnGame):
+    """Moves of an agent in positions that decide, against perfect play. Meetings have one side, the subject."""
+
+    kind: Literal["accuracy"] = "accuracy"
+    positions_seed: int = Field(default=1, ge=0)
+    """Seed of the positions, the same for all stages that are compared."""
+
+
 class BenchStage(_Frozen):
     """Benchmark of the command line with counts as its result."""
 
@@ -169,7 +187,7 @@ class BenchStage(_Frozen):
         return ()
 
 
-Stage: TypeAlias = MatchStage | TdStage | SarsaStage | LearnerStage | AlphaZeroStage | BenchStage
+Stage: TypeAlias = AccuracyStage | MatchStage | TdStage | SarsaStage | LearnerStage | AlphaZeroStage | BenchStage
 _ANY: TypeAdapter[Stage] = TypeAdapter(Annotated[Stage, Field(discriminator="kind")])
 
 

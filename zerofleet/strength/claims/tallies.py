@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -19,15 +19,19 @@ from zerofleet.strength.ratings import share_interval, wilson
 
 __all__ = ["FIGURES", "Estimate", "Figure", "Tally", "difference", "estimate", "measured_estimate"]
 
-Figure: TypeAlias = Literal["won", "drawn", "lost", "points", "net"]
+Figure: TypeAlias = Literal["won", "drawn", "lost", "points", "net", "kept", "opened"]
 FIGURES: Mapping[Figure, str] = {
     "won": "games won, %",
     "drawn": "games drawn, %",
     "lost": "games lost, %",
     "points": "share of the points, %",
     "net": "net score per 100 games",
+    "kept": "moves that keep the value, %",
+    "opened": "games opened with the move, %",
 }
-"""Figures of a tally. `points` is the mean of (score + 1) / 2, `net` 100 times the mean score."""
+"""Figures of a tally. `points` is the mean of (score + 1) / 2, `net` 100 times the mean score; `kept` is for positions
+in place of games, with the score 1 where the move keeps the value under perfect play, else -1; `opened` is that
+of `Tally.opened_with`."""
 _TIE = 1e-6  # scores are float32
 
 
@@ -48,12 +52,17 @@ class Tally:
     """Games of training before; 0 where nothing is trained."""
     scores: Mapping[str, int] = field(default_factory=dict)
     """Number of games by the score of the subject, as text of a number in [-1, 1]."""
+    first_moves: Mapping[str, int] = field(default_factory=dict)
+    """Number of games by the subject's first move, where it begins from the start position; else empty, as in older results."""
     subject_ms: float = 0.0
     """Milliseconds per move of the subject; of a network in play by batches, its share of the time."""
     subject_nodes: float = 0.0
     """Positions or simulations per move."""
+    subject_cpu_ms: float = 0.0
+    """Milliseconds of processor time per move of the subject; 0 for a network in play by batches, and in older results."""
     opponent_ms: float = 0.0
     opponent_nodes: float = 0.0
+    opponent_cpu_ms: float = 0.0
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
@@ -62,7 +71,13 @@ class Tally:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields."""
-        return asdict(self) | {"scores": dict(self.scores)}
+        return asdict(self) | {"scores": dict(self.scores), "first_moves": dict(self.first_moves)}
+
+    def opened_with(self, move: str) -> Self:
+        """Return a tally of openings: the score of a game is 1 if the subject's first move is `move`, else -1."""
+        count = self.first_moves.get(move, 0)
+        other = sum(self.first_moves.values()) - count
+        return replace(self, scores={score: games for score, games in (("1", count), ("-1", other)) if games})
 
     @property
     def games(self) -> int:
@@ -155,6 +170,6 @@ def _of_games(counts: Mapping[float, int], figure: Figure) -> tuple[float, float
         low, high = (100.0 * share if figure == "points" else 200.0 * share - 100.0 for share in shares[1:])
         return (100.0 * shares[0] if figure == "points" else 200.0 * shares[0] - 100.0), low, high
     chosen = {"won": lambda score: score > _TIE, "lost": lambda score: score < -_TIE, "drawn": lambda score: abs(score) <= _TIE}
-    count = sum(number for score, number in counts.items() if chosen[figure](score))
+    count = sum(number for score, number in counts.items() if chosen["won" if figure in {"kept", "opened"} else figure](score))
     low, high = wilson(count, games)
     return 100.0 * count / games, 100.0 * low, 100.0 * high

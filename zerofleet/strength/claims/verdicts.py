@@ -11,13 +11,14 @@ not run    no estimate, or one under other conditions than the claim's
 
 from __future__ import annotations
 
+import math
 from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from zerofleet.strength.claims.tallies import Estimate
 
-__all__ = ["DIVERGED", "VERDICTS", "Bar", "Verdict", "verdict"]
+__all__ = ["DIVERGED", "VERDICTS", "Bar", "Verdict", "games_for", "verdict"]
 
 Verdict: TypeAlias = Literal["beaten", "matched", "missed", "undecided", "diverged", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("beaten", "matched", "missed", "undecided", "diverged", "not run")
@@ -57,6 +58,14 @@ def verdict(found: Estimate | None, bar: Bar) -> Verdict:
     if low >= match or (high - low) / 2.0 <= bar.tolerance:
         return "matched"
     return "undecided"
+
+
+def games_for(found: Estimate, tolerance: float) -> int:
+    """Return the number of games with which half of an interval over games is about as wide as `tolerance`.
+
+    The width of an interval falls with the root of the number of games.
+    """
+    return math.ceil(found.games * ((found.high - found.low) / 2.0 / tolerance) ** 2)
 
 
 def _equal(found: Estimate, bar: Bar) -> Verdict:

@@ -153,9 +153,9 @@ class AgentPool:
     def _answer(self, question: Question) -> Answer:
         shown = seen_by_mover(self._game, question.state, question.luck)
         agent = self._agent(question.player, shown)
-        began_s = time.perf_counter()
+        began_s, spent_s = time.perf_counter(), time.thread_time()
         choice = agent.choose(self._game, shown, question.luck)
-        effort = Effort(1, choice.nodes, time.perf_counter() - began_s)
+        effort = Effort(1, choice.nodes, time.perf_counter() - began_s, time.thread_time() - spent_s)
         return Answer(question.slot, choice.action, effort)
 
     def _agent(self, player: Player, state: State) -> Agent:

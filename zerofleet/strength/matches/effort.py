@@ -1,4 +1,4 @@
-"""Cost of a player's moves: number of moves, nodes searched, and time."""
+"""Cost of a player's moves: number of moves, nodes searched, time and processor time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ class Effort:
     """For an agent, time from question to answer. For a model, whose games are searched concurrently, its share of the time of
     all steps: machine time of the move, not latency."""
 
+    cpu_s: float = 0.0
+    """Processor time of an agent's thread; 0 for a model."""
+
     def __add__(self, other: Effort) -> Effort:
-        return Effort(self.moves + other.moves, self.nodes + other.nodes, self.time_s + other.time_s)
+        return Effort(self.moves + other.moves, self.nodes + other.nodes, self.time_s + other.time_s, self.cpu_s + other.cpu_s)
 
     @property
     def nodes_per_move(self) -> float:
@@ -30,3 +33,8 @@ class Effort:
     def ms_per_move(self) -> float:
         """Mean milliseconds per move; 0 without moves."""
         return 1000.0 * self.time_s / self.moves if self.moves else 0.0
+
+    @property
+    def cpu_ms_per_move(self) -> float:
+        """Mean milliseconds of processor time per move of an agent; 0 without moves."""
+        return 1000.0 * self.cpu_s / self.moves if self.moves else 0.0
