@@ -130,9 +130,7 @@ class AsyncClient:
                 self._require_own_cancellation()
                 raise
             except grpc.aio.AioRpcError as failure:
-                error = self._error(failure, call, connection)
-                if (pause_s := attempts.pause_s(error)) is None:
-                    raise error from failure
+                pause_s = attempts.pause_s(self._error(failure, call, connection))
             await asyncio.sleep(pause_s)
 
     async def _watch(

@@ -47,18 +47,26 @@ class Attempts:
         self._clock = clock
         self._ends_s = clock() + timeout_s
         self._backoff = _backoff(MAX_PAUSE_S)
+        self._refusal: Overloaded | None = None
 
     def left_s(self) -> float:
         """Return the seconds that remain, as the deadline of the next attempt."""
         return max(0.0, self._ends_s - self._clock())
 
-    def pause_s(self, error: ZerofleetError) -> float | None:
-        """Return the pause before the next attempt; None if the error is final.
+    def pause_s(self, error: ZerofleetError) -> float:
+        """Return the pause before the next attempt; raises the error if it is final.
 
-        An overloaded server refuses a call before it does anything, so that any call may be repeated.
+        An overloaded server refuses a call before it does anything, so that any call may be repeated. The last attempt may have
+        little time; the error is then the refusal before.
         """
-        pause_s = self._backoff.next_s()
-        return pause_s if isinstance(error, Overloaded) and pause_s < self.left_s() else None
+        pause_s, left_s = self._backoff.next_s(), self.left_s()
+        if isinstance(error, Overloaded):
+            self._refusal = error
+            if pause_s < left_s:
+                return pause_s
+        if isinstance(error, Unavailable) and self._refusal is not None and left_s == 0:
+            raise self._refusal
+        raise error
 
 
 class Watch:

@@ -147,9 +147,7 @@ class Client:
             try:
                 return self._start(connection, call, timeout=attempts.left_s())
             except grpc.RpcError as failure:
-                error = self._error(failure, call, connection)
-                if (pause_s := attempts.pause_s(error)) is None:
-                    raise error from failure
+                pause_s = attempts.pause_s(self._error(failure, call, connection))
             self._closed.wait(pause_s)
 
     def _watch(

@@ -79,7 +79,7 @@ async def test_an_overloaded_server_is_asked_again_until_the_time_is_over(connec
             thinking = group.create_task(ask("evaluate", MODEL, simulations=20))
             assert await asyncio.to_thread(loader.entered.wait, 60)
             with pytest.raises(library.Overloaded, match="1 searches are under way"):
-                await ask("evaluate", MODEL, simulations=20, timeout_s=0.5)
+                await ask("evaluate", MODEL, simulations=20, timeout_s=2.0)
             patient = group.create_task(ask("evaluate", MODEL, simulations=20))
             loader.gate.set()
         assert len(thinking.result().moves) == len(patient.result().moves) == 9

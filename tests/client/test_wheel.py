@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import re
 import subprocess
@@ -95,6 +96,15 @@ def test_the_shared_values_of_product_and_client_have_one_form(library):
 
     assert [str(status) for status in library.CandidateStatus] == [str(status) for status in promotions.CandidateStatus]
     assert library.Champion.__slots__ == promotions.Champion.__slots__
+
+
+def test_a_status_of_a_newer_gatekeeper_names_the_remedy(library):
+    operations = importlib.import_module("zerofleet_client.operations")
+    wire = importlib.import_module("zerofleet_client.contracts.wire.gatekeeper_pb2")
+    operation = operations.versions(MODEL)
+    assert next(operation).method == "ListModels"
+    with pytest.raises(library.ConfigurationError, match=r"version 7 .* install that of the gatekeeper"):
+        operation.send(wire.ListModelsReply(models=[wire.Candidate(version=7, status=99)]))
 
 
 def test_the_package_has_the_version_of_the_product(library):
