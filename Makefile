@@ -107,7 +107,7 @@ wheel-test: venv ## build the wheel and run the fast tests against it, outside o
 	build/wheel/venv/bin/pip install --quiet --disable-pip-version-check --no-deps build/wheel/*.whl
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$(build/wheel/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
-	cp -r tests docs pyproject.toml SECURITY.md build/wheel/
+	cp -r tests docs examples pyproject.toml SECURITY.md build/wheel/
 	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/compose --ignore tests/deploy --ignore tests/mutations --ignore tests/prose $(TEST_ARGS)
 
 # The tool runs in a separate environment; it lists .venv, of which the runtime packages are kept.
