@@ -108,7 +108,7 @@ wheel-test: venv ## build the wheel and run the fast tests against it, outside o
 	build/wheel/venv/bin/pip install --quiet --disable-pip-version-check --no-deps build/wheel/*.whl
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$(build/wheel/venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
-	cp -r tests docs pyproject.toml SECURITY.md build/wheel/
+	cp -r tests docs examples pyproject.toml SECURITY.md build/wheel/
 	cd build/wheel && venv/bin/python -m pytest -m "not slow" --ignore tests/docs --ignore tests/client --ignore tests/compose --ignore tests/deploy --ignore tests/mutations --ignore tests/prose $(TEST_ARGS)
 
 client: venv ## build the client's wheel, dist/zerofleet_client-*.whl

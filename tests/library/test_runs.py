@@ -34,6 +34,7 @@ def test_a_fresh_run_has_a_game_and_nothing_else(fresh: zf.Run) -> None:
     assert fresh.game == make("connect_four", rows=5)
     assert fresh.header.preset == "tiny"
     assert fresh.versions() == []
+    assert (fresh.ladder().players, fresh.ladder().is_anchored) == ((), False)
     assert list(fresh.games()) == []
     assert repr(fresh) == f"<Run of connect_four_rows5 in {fresh.path}>"
     with pytest.raises(ModelNotFound, match="has no champion of connect_four_rows5 yet"):
