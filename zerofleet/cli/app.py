@@ -165,7 +165,7 @@ COMMANDS = {
     ),
     "games": Command(
         "zerofleet.cli.commands.games:app",
-        "List the available games, draw positions, replay and export stored games",
+        "List games, draw positions, replay and export stored games",
         _LOOK,
         (
             "zerofleet games available",
