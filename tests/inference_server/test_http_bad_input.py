@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fake_network import MODEL, expected_value, infer_request, refusal
+from fake_network import MODEL, expected_value, infer_request, refusal, until
 from raw_http import INFER, Caller, as_json, ask, binary_request, get, json_request, post, with_binary
 
 from inference_server.rest.infer_bodies import MAX_JSON_BYTES
@@ -303,4 +303,7 @@ async def test_a_caller_that_ends_inside_a_request_leaves_nothing(served, addres
         caller.writer.write_eof()
         assert (await caller.reply()).status == 400
     await expect_still_serving(address, block)
+    assert (await ask(address, get("/v2", "Connection: close"))).status == 200
+    await until(lambda: not len(served.server.http))
     assert (bounds._calls.places.taken, bounds._calls.bytes.taken) == (0, 0)
+    assert (bounds._calls.places._by_peer, bounds._calls.bytes._by_peer) == ({}, {})

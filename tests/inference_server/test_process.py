@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from fake_network import MODEL
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from raw_http import as_json, ask, json_request
 
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
@@ -32,21 +33,23 @@ async def start(*arguments: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
 
 
-async def ready(process: asyncio.subprocess.Process) -> str:
-    """Read the log until the service is ready; return its address."""
+async def ready(process: asyncio.subprocess.Process, addresses: dict[str, str]) -> str:
+    """Read the log until the service is ready; return its address, and note those of all events."""
     lines = []
     while line := await process.stderr.readline():
         lines.append(line.decode())
-        if lines[-1].startswith("{") and (event := json.loads(line))["event"] == "service.ready":
-            return event["address"]
+        if lines[-1].startswith("{") and "address" in (event := json.loads(line)):
+            addresses[event["event"]] = event["address"]
+            if event["event"] == "service.ready":
+                return event["address"]
     raise AssertionError("".join(lines))
 
 
 @asynccontextmanager
-async def running(*arguments: str):
+async def running(*arguments: str, addresses: dict[str, str] | None = None):
     process = await start(*arguments)
     try:
-        yield process, await ready(process)
+        yield process, await ready(process, {} if addresses is None else addresses)
     finally:
         if process.returncode is None:
             process.kill()
@@ -58,11 +61,15 @@ async def test_the_server_serves_the_champion_and_exits_cleanly_on_sigterm(tmp_p
     version = export_network(store, game, network, SMALL, lineage=Lineage())
     store.write_champion(MODEL, version, epoch=1, reason="test")
     states, legal = sample_positions(game, games=2, seed=1)
-    async with running("--run-dir", str(tmp_path), "--model-store", str(store.root)) as (process, address):
+    arguments, listening = ("--run-dir", str(tmp_path), "--model-store", str(store.root), "--http-address", "0"), {}
+    async with running(*arguments, addresses=listening) as (process, address):
         assert address == f"unix:{tmp_path}/sockets/inference.sock"
+        over_http = await ask(listening["http.listening"], json_request(as_json(states, legal)))
         async with KServeEvaluator(address, MODEL) as evaluator:
             answer = await evaluator.evaluate(LeafBatch(states, legal), version=ModelVersion(version))
         np.testing.assert_allclose(answer.policy.sum(axis=1), 1.0, atol=5e-3)
+        policy = next(output for output in over_http.json["outputs"] if output["name"] == "policy__0")
+        np.testing.assert_allclose(np.reshape(policy["data"], policy["shape"]), answer.policy, atol=2e-3)
         async with open_inference_channel(address) as channel:
             check = health_pb2.HealthCheckRequest(service="inference.GRPCInferenceService")
             assert (await health_pb2_grpc.HealthStub(channel).Check(check)).status == health_pb2.HealthCheckResponse.SERVING

@@ -1,7 +1,7 @@
 """A resource is shared so that no peer, and no number of greedy ones, leaves a newcomer nothing."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from zerofleet.rpc.security.shares import Shares, peer_of
@@ -43,6 +43,7 @@ def test_units_that_do_not_fit_are_not_taken():
     assert shares.taken == 80
 
 
+@example([("a", 0), ("a", 0)])
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 50))))
 def test_what_is_given_back_can_be_taken_again(requests):
     shares = Shares(100)
@@ -51,6 +52,7 @@ def test_what_is_given_back_can_be_taken_again(requests):
     for peer, units in held:
         shares.give_back(peer, units)
     assert shares.taken == 0
+    assert shares._by_peer == {}  # nothing is kept of a peer that is gone
     assert take_all(shares, "a") == 50
 
 

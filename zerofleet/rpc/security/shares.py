@@ -30,14 +30,14 @@ class Shares:
         if (0 if peer is None else self._by_peer.get(peer, 0)) + units > free:
             return False
         self.taken += units
-        if peer is not None:
+        if peer is not None and units:
             self._by_peer[peer] = self._by_peer.get(peer, 0) + units
         return True
 
     def give_back(self, peer: str | None, units: int = 1) -> None:
         """Free units that a peer has taken."""
         self.taken -= units
-        if peer is not None:
+        if peer is not None and units:
             left = self._by_peer[peer] - units
             if left:
                 self._by_peer[peer] = left
