@@ -87,14 +87,14 @@ async def compose(settings: GatekeeperSettings, *, evaluator: Evaluator, control
     """
     game = settings.build_game()
     model, store = model_name(game), settings.open_store()
+    await asyncio.to_thread(warm_up_rules, game)  # before the journal is read, as another gatekeeper may change it meanwhile
+    rungs = await asyncio.to_thread(chosen_rungs, game, settings.gate, make_agent)
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(Disk())
         lease = stack.enter_context(await disk.run(partial(Lease.acquire, settings.lease_directory(model))))
         journal = EventJournal(settings.state_dir / JOURNAL_FILE, model=model, require_held=lease.require_held)
         ledger = Ledger(journal, model=model, game=game, disk=disk)
         await disk.run(ledger.load)
-        await asyncio.to_thread(warm_up_rules, game)
-        rungs = await asyncio.to_thread(chosen_rungs, game, settings.gate, make_agent)
         pointer = ChampionPointer(store, model, lease, disk)
         watched, rating = WatchedEvaluator(evaluator, "match"), WatchedEvaluator(evaluator, "ladder")
         serving = Serving(

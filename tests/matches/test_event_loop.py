@@ -1,10 +1,13 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from event_loop import loaded_by
 
 
+@pytest.mark.slow
 def test_a_match_compiles_nothing_on_the_event_loop_which_answers_requests_meanwhile():
     assert loaded_by(Path(__file__).with_name("loop_watch.py")) == {"games": 4, "on the event loop": []}

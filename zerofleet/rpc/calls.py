@@ -22,7 +22,7 @@ class Patience:
     """Limit on the repetition of one call: jittered pauses until the time for its failure is over.
 
     time_s   time for a failure, from `began_s` to the start of the last attempt, in seconds; 0: the failure is final
-    began_s  start of the call by the clock of the event loop; now by default
+    began_s  start of the call, in `loop.time()`; now by default
     first_s  maximum of the first pause; that of all pauses is `MAX_BACKOFF_S`
 
     Create it inside the event loop, at the latest when the first attempt failed.
