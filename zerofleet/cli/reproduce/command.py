@@ -101,7 +101,8 @@ def _run(
         return []
     limit_s = None if minutes is None else 60.0 * minutes
     expected = expect(waiting, jobs=jobs, limit_s=limit_s, complete=schedule.complete)
-    screen.note(f"{len(waiting)} stages, {jobs} at a time: about {expected.seconds / 60.0:.0f} min where each has a core")
+    number = f"{len(waiting)} stage{'s' * (len(waiting) > 1)}"
+    screen.note(f"{number}, {jobs} at a time: about {expected.seconds / 60.0:.0f} min where each has a core")
     if expected.late:
         screen.note(f"the time does not suffice for {', '.join(expected.late)}; the same command continues")
     for note in notes:
