@@ -3,8 +3,8 @@
     append_accuracy(paths, MeasuredAccuracy(version=7, measured_at=now, accuracy=found))
     for one in read_accuracy(paths): ...
 
-The record is `metrics/accuracy.jsonl`, one measurement a line. A line is appended with one write, so that measurements at the same
-time do not mix; a partial line of a killed process is closed by the next one, and left out by readers.
+The record is `metrics/accuracy.jsonl`, one measurement a line. A line is appended with one write, so that measurements at the
+same time do not mix; a partial line of a killed process is closed by the next one, and left out by readers.
 """
 
 from __future__ import annotations
