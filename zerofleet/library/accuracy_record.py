@@ -118,7 +118,7 @@ def append_accuracy(paths: RunPaths, measured: MeasuredAccuracy) -> None:
 
 
 def read_accuracy(paths: RunPaths) -> tuple[MeasuredAccuracy, ...]:
-    """Return the measurements of a run, oldest first, without lines that are none. Raises `OSError`."""
+    """Return the measurements of a run, oldest first, without invalid lines. Raises `OSError`."""
     try:
         lines = read_plain(accuracy_file(paths)).splitlines()
     except FileNotFoundError:
