@@ -70,7 +70,7 @@ test: venv triton ## run all tests; TEST_ARGS="-k trees" for some, TEST_PROCESSE
 images: ## build the images of a cluster, labelled with commit and time
 	ZEROFLEET_REVISION=$$(git rev-parse HEAD) ZEROFLEET_CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) docker compose --profile ui build
 
-browser-test: venv ## test the pages in Chromium, which must be installed, with screenshots in build/screenshots; TEST_ARGS="-k clicks" for some
+browser-test: venv ## test the pages in Chromium, which must be installed; TEST_ARGS="-k clicks" for some
 	ZEROFLEET_TEST_SCREENSHOTS=$(CURDIR)/build/screenshots $(BIN)/pytest -n 0 tests/browser $(TEST_ARGS)
 
 compose-test: venv ## start a cluster in Docker, inject faults, count its games; five minutes plus the build

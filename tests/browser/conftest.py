@@ -12,11 +12,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
+
+from zerofleet.library.accuracy_record import Accuracy, Figures, MeasuredAccuracy, Result, ShareValue, append_accuracy
+from zerofleet.storage.run_paths import RunPaths
 
 ROOT = Path(__file__).parents[2]
 HOSTILE = """"><img src=x onerror=alert(1)>'{{7*7}}"""
@@ -55,8 +59,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory, golden: ModuleType) -> Path:
     """Return a folder with the run `golden`, and the same under a hostile name."""
     folder = tmp_path_factory.mktemp("runs")
     golden.make_run(folder / "golden")
+    for version, kept in ((1, 11), (2, 17)):
+        _measure(folder / "golden", version, kept)
     shutil.copytree(folder / "golden", folder / HOSTILE)
     return folder
+
+
+def _measure(root: Path, version: int, kept: int) -> None:
+    """Record an accuracy of `kept` of 20 moves for a version."""
+    share = ShareValue(count=kept, of=20, share=kept / 20, low=kept / 25, high=1.0)
+    figures = Figures(kept=share, decided=share, exact=share, mean_lost=0.1)
+    results = tuple(Result(source="random", mode=mode, all=figures, plies=()) for mode in ("policy alone", "30 simulations"))
+    about = {"player": f"model:{version}", "game": "tic_tac_toe", "parameters": {}, "seed": 0, "unit": "points"}
+    found = Accuracy.model_validate({**about, "first_ply": 0, "simulations": 30, "results": results})
+    append_accuracy(RunPaths(root), MeasuredAccuracy(version=version, measured_at=datetime.now(UTC), accuracy=found))
 
 
 @pytest.fixture(scope="session")

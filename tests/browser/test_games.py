@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, Response, Route, expect
 
 import games
@@ -163,6 +164,7 @@ def test_a_drawn_position_is_played_on_from(open_page: Opener, keep: Keeper) -> 
     page.get_by_role("button", name="Find the moves").click()
     expect(found).to_have_text("5 moves lead to this position; player 2 is to move. Begin starts there.")
     keep(page, "play-drawing")
+    assert Axe().run(page).response["violations"] == []
     moves = page.locator("[name=moves]").input_value().split()
     assert sorted(moves) == sorted(drawn)
 

@@ -168,6 +168,13 @@ def test_boards_begin_with_the_first_game_of_a_run(open_page: Opener, runs: Path
     expect(page.locator("#notice")).to_be_hidden()
 
 
+def test_recorded_accuracy_has_a_chart_of_its_own(open_page: Opener) -> None:
+    page = settled(open_page("/runs/golden/curves"), "#charts canvas")
+    chart = page.locator("#charts .chart", has_text="Accuracy")
+    expect(chart.locator(".u-legend .u-series")).to_have_count(3)  # the axis, and two modes
+    expect(page.get_by_role("link", name="accuracy")).to_have_attribute("href", re.compile("group=accuracy"))
+
+
 def test_the_plan_follows_the_numbers_of_the_form(open_page: Opener) -> None:
     page = settled(open_page("/runs/golden/cluster"), "#parts table")
     page.get_by_label("Workers").fill("7")

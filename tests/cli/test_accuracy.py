@@ -9,6 +9,8 @@ import games
 from games import core
 from zerofleet.agents import make_agent
 from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.library.accuracy_record import read_accuracy
+from zerofleet.storage.run_paths import RunPaths
 from zerofleet.strength.accuracy import (
     GradedMove,
     Share,
@@ -81,6 +83,8 @@ def test_a_model_is_graded_with_its_search_and_without(zerofleet, run_with_champ
     assert said["player"] == "model:1"
     modes = [(part["source"], part["mode"]) for part in said["results"]]
     assert modes == [(source, mode) for source in ("random", "self-play") for mode in ("policy alone", "30 simulations")]
+    recorded = read_accuracy(RunPaths(run_with_champion))[-1]
+    assert (recorded.version, recorded.accuracy.model_dump(mode="json")) == (1, said)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from zerofleet.contracts.gate_events import StatusChanged, Submitted, Tallied
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
+from zerofleet.library.accuracy_record import Accuracy, Figures, MeasuredAccuracy, Result, ShareValue, append_accuracy
 from zerofleet.library.run_files import OpenRun
 from zerofleet.library.series import Axes, RunSeries, Series
 from zerofleet.presets.commented import commented
@@ -146,6 +148,35 @@ def test_the_page_has_the_figures_of_the_other_commands(zerofleet, run, tmp_path
     assert f"{newest['index']} {newest['uid'][:12]} {newest['plies']}" in text
     assert "search.simulations 21" in text
     assert "zerofleet models list tic_tac_toe" in text
+
+
+def test_recorded_accuracy_is_in_the_report_and_in_its_curves(zerofleet, run, tmp_path):
+    copied = shutil.copytree(run, tmp_path / "measured")
+    assert "No version was measured against perfect play" in written(zerofleet, run, tmp_path / "none.html").text
+    kept = ShareValue(count=18, of=20, share=0.9, low=0.7, high=0.97)
+    figures = Figures(kept=kept, decided=kept.model_copy(update={"of": 24, "share": 0.75}), exact=kept, mean_lost=0.25)
+    results = (Result(source="random", mode="policy alone", all=figures, plies=()),)
+    about = {
+        "player": "model:2",
+        "game": MODEL,
+        "parameters": {},
+        "seed": 0,
+        "unit": "points",
+        "first_ply": 0,
+        "simulations": 0,
+    }
+    measured = MeasuredAccuracy(
+        version=2, measured_at=datetime(2026, 11, 23, tzinfo=UTC), accuracy=Accuracy(**about, results=results)
+    )
+    append_accuracy(RunPaths(copied), measured)
+    page = written(zerofleet, copied, tmp_path / "page.html")
+    assert "random policy alone 20 90.0 % 70.0 to 97.0 24 75.0 %" in page.text
+    assert f"zerofleet accuracy model:2 --game {MODEL} --run-dir" in page.text
+    report = zerofleet("report", str(copied), "--json").json()
+    assert report["accuracy"] == [measured.model_dump(mode="json")]
+    (series,) = [one for one in report["curves"]["series"] if one["group"] == "accuracy"]
+    assert (series["label"], series["values"]) == ("policy alone, random games", [0.75])
+    assert len(report["curves"]["axes"]["accuracy"]["step"]) == 1
 
 
 def test_json_has_the_values_of_the_other_commands(zerofleet, run):

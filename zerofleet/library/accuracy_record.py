@@ -3,8 +3,8 @@
     append_accuracy(paths, MeasuredAccuracy(version=7, measured_at=now, accuracy=found))
     for one in read_accuracy(paths): ...
 
-The record is `metrics/accuracy.jsonl`, one measurement a line. A line is appended with one write, so that measurements at the same
-time do not mix; a partial line of a killed process is closed by the next one, and left out by readers.
+The record is `metrics/accuracy.jsonl`, one measurement a line. A line is appended with one write, so that measurements at the
+same time do not mix; a partial line of a killed process is closed by the next one, and left out by readers.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def append_accuracy(paths: RunPaths, measured: MeasuredAccuracy) -> None:
 
 
 def read_accuracy(paths: RunPaths) -> tuple[MeasuredAccuracy, ...]:
-    """Return the measurements of a run, oldest first, without lines that are none. Raises `OSError`."""
+    """Return the measurements of a run, oldest first, without invalid lines. Raises `OSError`."""
     try:
         lines = read_plain(accuracy_file(paths)).splitlines()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """Drawn positions: stones that a person puts on a board, and legal moves that lead to them from the start.
 
-A game can be drawn if it has the method `stone_cells` (`games.kit.cells`): each move places one stone of the mover, which stays,
+A game can be drawn if it has the method `stone_cells` (`games.kit.cells`): a move places one stone of the mover, which stays,
 and the stones are the whole position. Then every sequence of moves to a position places exactly its stones, in some order. A
 search over the orders is complete: it finds legal moves, or proves that there are none. Each set of stones is entered once.
 

@@ -1,7 +1,9 @@
 """Series of a run for charts: every figure of its metrics over training steps, games and wall time, and the promotions.
 
 The rows of the trainer and those of the supervisor are two groups; a series belongs to one of them and has a value, or None,
-for each of its rows. `zerofleet.library.accuracy_series` adds a third, whose rows are versions. Counts of a session become rates and shares over the rows of the latest minute.
+for each of its rows. `zerofleet.library.accuracy_series` adds a third, whose rows are versions.
+
+Counts of a session become rates and shares over the rows of the latest minute.
 """
 
 from __future__ import annotations

@@ -13,15 +13,11 @@ __all__ = ["accuracy_section"]
 
 
 def accuracy_section(report: RunReport) -> Iterator[Markup]:
-    """Yield the newest measurement of each version, or the command that makes one."""
+    """Yield the newest measurement of each version."""
     results = latest_results(report.accuracy)
     if not results:
-        yield el(
-            "p",
-            "No version was measured against perfect play; for a game that is solved, this command records it:",
-            class_="dim",
-        )
-        yield source(report, "accuracy")
+        about = "No version was measured against perfect play. `zerofleet accuracy` does it for games that are solved."
+        yield el("p", about, class_="dim")
         return
     steps = {entry.version: f"{entry.train_steps:,}" for entry in report.models.versions}
     units = " or ".join(sorted({one.accuracy.unit for one in report.accuracy}))
@@ -41,10 +37,10 @@ def accuracy_section(report: RunReport) -> Iterator[Markup]:
         for (version, src, mode), result in results.items()
         if (found := result.all) is not None
     ]
-    yield el(
-        "p",
-        "Share of moves that keep the value of the position, with 95 % intervals; `that matter` leaves out positions in which every move keeps it.",
+    about = (
+        "Share of moves that keep the value of the position, with 95 % intervals. The columns after `that matter` leave out "
     )
+    yield el("p", about + "positions in which every move keeps it.")
     yield table(
         "Accuracy against perfect play",
         [
