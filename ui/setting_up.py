@@ -22,6 +22,8 @@ from zerofleet.library.drawn_positions import drawable_cells, moves_to
 
 __all__ = ["SetupEndpoints"]
 
+DEFAULT_GAME = "connect_four"  # as in the form of play
+
 
 class Place(StrictValue):
     """Cell of the picture on which a stone can be drawn."""
@@ -79,7 +81,7 @@ class SetupEndpoints:
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Return the endpoints."""
         query = (
-            Parameter("game", "string", "Name of the game; not needed with a run."),
+            Parameter("game", "string", "Name of the game, connect_four without one; that of the run, if one is given."),
             Parameter("run", "string", "Run with the board."),
         )
         found = "Legal moves to a drawn position"
@@ -108,7 +110,7 @@ class SetupEndpoints:
         return found
 
     async def _asked(self, request: Request) -> Game:
-        return await self._game(request.query_params.get("run"), request.query_params.get("game", ""), {})
+        return await self._game(request.query_params.get("run"), request.query_params.get("game", DEFAULT_GAME), {})
 
     async def _game(self, run: str | None, name: str, parameters: dict[str, str]) -> Game:
         """Return the game of a request. Raises `GameError`, `UnknownRun`."""
