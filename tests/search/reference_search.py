@@ -223,7 +223,7 @@ class ReferenceGame:
         """Try every move from the root and, between two players, every reply."""
         root = self.root
         self.looked = True
-        if root.proven:
+        if root.proven and any(self.range_of(edge, root.mover, root.mover)[0] >= root.lower[root.mover] for edge in root.edges):
             return
         for edge in root.edges:
             if edge.child and (edge.child.over or edge.child.settled):

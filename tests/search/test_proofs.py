@@ -353,3 +353,19 @@ def test_a_kept_subtree_keeps_its_proofs():
     assert not len(block.advance().batch)  # nothing is left to find out
     assert block.analysis(0).proven
     assert block.analysis(0).value.tolist() == [1.0, -1.0]
+
+
+def test_a_kept_root_that_the_look_ahead_proved_won_is_won_by_its_move():
+    """The first player moves the token next to the second player's end, in a position that the search had visited once."""
+    left, right = 0, 1
+    game, answer = Corridor(cells=5, turns=6), functools.partial(answer_last, game=None)
+    kept = {"root_policy": "puct", "reuse_subtree": True, "repetition": "off"}
+    block = searched(game, SearchSettings.for_play(game.spec(), 2).model_copy(update=kept), [(left,)], answer)
+    for move in (right, right):
+        block.play(0, move)
+        drive(block, answer)
+    analysis = block.analysis(0)
+    assert analysis.proven
+    assert analysis.candidates.tolist() == [False, True]
+    assert analysis.best_action == right
+    assert analysis.value.tolist() == [-1.0, 1.0]

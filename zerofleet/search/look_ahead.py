@@ -15,7 +15,7 @@ import numpy as np
 
 from games import core
 from games.compiled import inlined, lean
-from zerofleet.search.proof import LOSES, WINS, bound_root, is_proven, settle_node
+from zerofleet.search.proof import LOSES, WINS, bound_root, is_proven, moves_left, settle_node
 from zerofleet.search.tree import NO_NODE, OVER, ROOT, WON, copy, wide
 
 __all__ = ["Ahead", "claim_win", "look_ahead"]
@@ -73,10 +73,11 @@ def _bound(node: Any, player: int) -> None:
 def look_ahead(game: Any, nodes: Any, edges: Any, state: Any, ahead: Ahead) -> None:
     """Prove the root's moves that win at once and, with two players, those that lose at once or to one reply.
 
-    `state` is the root's position.
+    `state` is the root's position. A root that the look-ahead of the move before proved won has no move yet that is known to win.
     """
     root = nodes[ROOT]
-    if is_proven(nodes, wide(ROOT)) or not core.may_end(game, state, wide(2)):
+    known = is_proven(nodes, wide(ROOT)) and moves_left(nodes, edges) > 0
+    if known or not core.may_end(game, state, wide(2)):
         return
     player = wide(root.to_move)
     two = root.value.shape[0] == 2
