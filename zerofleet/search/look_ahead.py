@@ -73,7 +73,7 @@ def _bound(node: Any, player: int) -> None:
 def look_ahead(game: Any, nodes: Any, edges: Any, state: Any, ahead: Ahead) -> None:
     """Prove the root's moves that win at once and, with two players, those that lose at once or to one reply.
 
-    `state` is the root's position. A root that the look-ahead of the move before proved won has no move yet that is known to win.
+    `state` is the root's position. A root that the look-ahead of the move before proved won has no move that is known to win.
     """
     root = nodes[ROOT]
     known = is_proven(nodes, wide(ROOT)) and moves_left(nodes, edges) > 0
