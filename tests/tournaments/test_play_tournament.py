@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from zerofleet.errors import InvalidRequest, RecordRejected, RunDirectoryError, Unavailable
-from zerofleet.strength.tournaments import ProcessWorker, ResultJournal, play_tournament, tabulate
+from zerofleet.strength.tournaments import ProcessWorker, ResultJournal, play_tournament, tabulate, workers
 from zerofleet.strength.tournaments.play import Schedule, restored
 from zerofleet.strength.tournaments.workers import Setup
 
@@ -129,8 +129,9 @@ async def test_errors_of_agents_and_exits_of_worker_processes_are_reported(terms
 
 
 @pytest.mark.slow
-async def test_a_worker_process_exits_when_its_parent_is_gone(terms):
+async def test_a_worker_process_exits_when_its_parent_is_gone(terms, monkeypatch):
     """Though its agent would think for an hour."""
+    monkeypatch.setattr(workers, "STOP_TIMEOUT_S", 300.0)  # it is not killed, however slow its start
     chosen = terms("alpha_beta:3600s", "random", game="abalone")
     async with ProcessWorker(Setup.of(chosen.game, 4, None)) as process:
         playing = asyncio.create_task(played(chosen, [process]))
