@@ -75,8 +75,11 @@ def test_the_profile_quick_is_planned_for_less_than_its_time_and_states_what_it_
     assert thesis.quick_minutes <= QUICK_MINUTES
     assert thesis.uncovered
     for experiment in thesis.experiments:
-        if experiment.kind in {"td", "alphazero", "learner"} and "quick" in experiment.profiles and name != "abalone":
-            assert experiment.profiles["quick"].left_out
+        quick, full = experiment.profiles.get("quick"), experiment.profiles["full"]
+        if quick is not None and (quick.judged < full.judged or quick.stage != full.stage or quick.arms):
+            assert quick.left_out, experiment.name
+        if quick is not None and quick.seeds < full.seeds:
+            assert f"two of {'three' if full.seeds == 3 else full.seeds} seeds" in quick.left_out, experiment.name
 
 
 @pytest.mark.parametrize("profile", ["quick", "full"])
