@@ -1,6 +1,6 @@
 """Gatekeeper process: its parts and one gRPC port.
 
-start   take the lease → read the journal → listen → ready
+start   warm up the rules → take the lease → read the journal → listen → ready
 drain   watchers end → calls in progress complete → a match in progress stops; its results are on disk
 """
 

@@ -1,8 +1,8 @@
 """Accuracy of agents and of networks of earlier stages: their moves in deciding positions, against perfect play.
 
 The positions are those of `zerofleet.strength.learning.positions`, half of random games, half of games of a shallow search.
-They depend on the game, their number and their seed alone, are scored once, and lie in `positions` in the folder of the
-reproduction.
+They depend on the game, their number and the seed alone, so that the seeds of an experiment are independent and its arms have
+the same positions; they are scored once, and lie in `positions` in the folder of the reproduction.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def judge_accuracy(stage: AccuracyStage, folder: Path, *, emit: Callable[[
     for number, meeting in enumerate(stage.meetings):
         emit(number / len(stage.meetings), meeting.name)
         path = await asyncio.to_thread(
-            kept_positions, folder / "positions", game, count=meeting.games, seed=stage.positions_seed
+            kept_positions, folder / "positions", game, count=meeting.games, seed=stage.positions_seed + stage.seed
         )
         network = stored_side(game, folder / "networks", meeting.subject_network) if meeting.subject_network else None
         agent = make_agent(meeting.subject, game, evaluate=network.evaluator if network else None)

@@ -9,6 +9,7 @@ import games
 from games import core
 from games.core import Game, State
 from zerofleet.agents import make_agent
+from zerofleet.agents.depth_first import max_n
 from zerofleet.agents.depth_first.deepening import finish
 from zerofleet.agents.depth_first.max_n import MaxNSearch
 from zerofleet.agents.depth_first.minimax import MinimaxSearch
@@ -45,6 +46,16 @@ def plain_max_n(game: Game, state: State, depth: int) -> np.ndarray:
         core.play(game, child, action)
         vectors.append(plain_max_n(game, child, depth - 1))
     return max(vectors, key=lambda found: float(found[mover]))
+
+
+@pytest.mark.parametrize(("budget", "searches"), [("5ms", 1), ("5cpu_ms", 1), ("100nodes", 0), ("2", 0)])
+def test_an_agent_limited_by_time_compiles_its_search_before_the_first_move(
+    monkeypatch: pytest.MonkeyPatch, budget: str, searches: int
+) -> None:
+    finished: list[int] = []
+    monkeypatch.setattr(max_n, "finish", lambda search, depth: finished.append(depth))
+    make_agent(f"max_n:{budget}", THREE)
+    assert finished == [1] * searches
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ from zerofleet.presets.theses.stages import (
     fingerprint,
     read_stage,
 )
-from zerofleet.strength.claims.tallies import Tally, difference, estimate
-from zerofleet.strength.claims.verdicts import games_for, verdict
+from zerofleet.strength.claims.tallies import Estimate, Tally, difference, estimate
+from zerofleet.strength.claims.verdicts import Bar, deciding_width, games_for, verdict
 
 NAMES = thesis_names()
 CORES, QUICK_MINUTES = 2, 45
@@ -75,8 +75,11 @@ def test_the_profile_quick_is_planned_for_less_than_its_time_and_states_what_it_
     assert thesis.quick_minutes <= QUICK_MINUTES
     assert thesis.uncovered
     for experiment in thesis.experiments:
-        if experiment.kind in {"td", "alphazero", "learner"} and "quick" in experiment.profiles and name != "abalone":
-            assert experiment.profiles["quick"].left_out
+        quick, full = experiment.profiles.get("quick"), experiment.profiles["full"]
+        if quick is not None and (quick.judged < full.judged or quick.stage != full.stage or quick.arms):
+            assert quick.left_out, experiment.name
+        if quick is not None and quick.seeds < full.seeds:
+            assert f"two of {'three' if full.seeds == 3 else full.seeds} seeds" in quick.left_out, experiment.name
 
 
 @pytest.mark.parametrize("profile", ["quick", "full"])
@@ -242,6 +245,23 @@ def test_an_undecided_figure_tells_how_many_games_would_decide_it():
     assert again is not None
     assert wanted > 100
     assert (again.high - again.low) / 2.0 == pytest.approx(5.0, abs=0.1)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.02, 0.04, 0.08, -0.08])
+def test_a_claim_of_a_figure_itself_is_decided_by_the_games_that_its_report_tells(shift):
+    bar = Bar(better="equal", match=50.0, tolerance=5.0)
+
+    def of(games: int) -> Estimate:
+        won = round((0.5 + shift) * games)
+        found = estimate([tally({"1": won, "-1": games - won}, trained=False)], "won")
+        assert found is not None
+        return found
+
+    few = of(200)
+    wanted = games_for(few, deciding_width(few, bar))
+    assert verdict(few, bar) == "undecided"
+    assert wanted > 200
+    assert verdict(of(round(1.1 * wanted)), bar) == ("matched" if abs(shift) < 0.05 else "missed")
 
 
 @pytest.mark.parametrize(("centre", "wanted"), [(1000, "beaten"), (985, "matched"), (700, "missed")])

@@ -19,6 +19,7 @@ def meeting(subject: str, opponent: str = "random", **times: Any) -> Tally:
     [
         ("uct:4ms,model=1", {"subject_ms": 4.9, "subject_cpu_ms": 4.0}, ""),
         ("uct:4ms,model=1", {"subject_ms": 5.1, "subject_cpu_ms": 4.0}, "had 4.0 ms of processor time in 5.1 ms a move"),
+        ("uct:2s", {"subject_ms": 5_000.0, "subject_cpu_ms": 2_000.0}, "had 2000.0 ms of processor time in 5000.0 ms a move"),
         ("uct:4ms", {"subject_ms": 15.0}, ""),  # an older result, without processor time
         ("uct:4cpu_ms", {"subject_ms": 90.0, "subject_cpu_ms": 4.1}, ""),
         ("uct:4cpu_ms", {"subject_ms": 90.0, "subject_cpu_ms": 5.2}, "spent 5.2 ms of processor time a move"),

@@ -97,7 +97,11 @@ def test_moves_are_compared_with_perfect_play_on_the_same_positions(tmp_path):
     assert kept["random"]["1"] + kept["random"]["-1"] == 40
     assert {(tally["opponent"], tally["trained"]) for tally in found} == {("perfect play", False)}
     (kept_file,) = (tmp_path / "positions").iterdir()
-    assert len(json.loads(kept_file.read_text())) == 40
+    first = json.loads(kept_file.read_text())
+    assert len(first) == 40
+    run(tmp_path, kind="accuracy", meetings=meetings[:1], seed=1)
+    (other_file,) = set((tmp_path / "positions").iterdir()) - {kept_file}
+    assert json.loads(other_file.read_text()) != first  # independent, as their interval is over the positions of all seeds
 
 
 async def test_the_first_version_has_none_before_it_to_meet():

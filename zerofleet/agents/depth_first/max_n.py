@@ -1,6 +1,6 @@
 """The max^n agent: depth-first search for any number of players, each maximising their own score.
 
-    max_n:3    max_n:100000nodes    max_n:50ms        budgets as for alpha_beta
+    max_n:3    max_n:100000nodes    max_n:50ms    max_n:50cpu_ms    budgets as for alpha_beta
 
 The value of a position is a vector with one entry per player; the player to move maximises their own entry (Luckhardt and
 Irani 1986). Positions at the horizon have the value of `games.core.estimate`. Below the root ties go to the first move; at
@@ -47,11 +47,11 @@ class MaxNAgent:
     """Searches within a budget; ties in the mover's own score are broken uniformly."""
 
     def __init__(self, game: Game, budget: Budget) -> None:
-        """Create the agent with a budget in plies, nodes or ms; raises `InvalidRequest` without perfect information."""
+        """Create the agent with a budget in plies, nodes or of time; raises `InvalidRequest` without perfect information."""
         self._budget = budget
         self.name = f"max_n:{budget}"
         require_open(self.name, game)
-        if budget.unit == "ms":
+        if budget.is_time:
             finish(MaxNSearch(game, new_state(game), deepest=1), 1)  # compiles, so that the first move has its full time
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:

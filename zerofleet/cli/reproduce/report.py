@@ -15,7 +15,7 @@ from zerofleet.presets.theses.planning import Planned, plan, profile_of
 from zerofleet.presets.theses.stages import LearnerStage, SarsaStage, TdStage
 from zerofleet.strength.claims.clocks import time_fault
 from zerofleet.strength.claims.tallies import FIGURES, Estimate, Figure, Tally, difference, estimate, measured_estimate
-from zerofleet.strength.claims.verdicts import DIVERGED, VERDICTS, games_for, verdict
+from zerofleet.strength.claims.verdicts import DIVERGED, VERDICTS, deciding_width, games_for, verdict
 
 __all__ = ["build_report", "command_of"]
 
@@ -193,10 +193,8 @@ def _claim(
         decided, reason = "undecided", "one training seed gives a measure no interval"
     elif fault := time_fault([*chosen, *other]):
         decided, reason = "undecided", fault
-    elif decided == "undecided" and found.interval == "games" and not other:
-        reason = (
-            f"about {games_for(found, claim.tolerance):,} games narrow the interval to {claim.tolerance:g} points each side"
-        )
+    elif decided == "undecided" and found.interval == "games" and not other and (width := deciding_width(found, claim)):
+        reason = f"about {games_for(found, width):,} games narrow the interval to {width:.2g} points each side"
     return {
         "text": claim.text,
         "thesis": claim.thesis,

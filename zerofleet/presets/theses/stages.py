@@ -169,7 +169,7 @@ class AccuracyStage(_OnGame):
 
     kind: Literal["accuracy"] = "accuracy"
     positions_seed: int = Field(default=1, ge=0)
-    """Seed of the positions, the same for all stages that are compared."""
+    """Seed of the positions of stages with the seed 0; those of the seed s have the positions of this plus s."""
 
 
 class BenchStage(_Frozen):

@@ -11,15 +11,15 @@ __all__ = ["time_fault"]
 
 MOST_RATIO = 1.25
 """Largest ratio of the time of a move to its budget, and of its wall-clock time to its processor time."""
-_BUDGET = re.compile(r"\w+:(\d+)(cpu_ms|ms)\b")
+_BUDGET = re.compile(r"\w+:(\d+)(cpu_ms|ms|s)\b")
 
 
 def time_fault(tallies: Iterable[Tally]) -> str:
-    """Return the first fault in the times of agents with a budget in milliseconds; empty without one.
+    """Return the first fault in the times of agents with a budget of time; empty without one.
 
-    A budget of wall-clock time (`50ms`) is kept if it is processor time but for a quarter: else other programs had the machine.
-    One of processor time (`50cpu_ms`) is kept if a move costs at most a quarter more. Results of earlier versions have no
-    processor times and no fault.
+    A budget of wall-clock time (`50ms`, `2s`) is kept if it is processor time but for a quarter: else other programs had the
+    machine. One of processor time (`50cpu_ms`) is kept if a move costs at most a quarter more. Results of earlier versions have
+    no processor times and no fault.
     """
     for tally in tallies:
         sides = (
@@ -30,7 +30,7 @@ def time_fault(tallies: Iterable[Tally]) -> str:
             found = _BUDGET.match(agent)
             if found is None or not cpu_ms:
                 continue
-            if found[2] == "ms" and wall_ms > MOST_RATIO * cpu_ms:
+            if found[2] != "cpu_ms" and wall_ms > MOST_RATIO * cpu_ms:
                 return f"{agent} had {cpu_ms:.1f} ms of processor time in {wall_ms:.1f} ms a move: the machine was loaded"
             if found[2] == "cpu_ms" and cpu_ms > MOST_RATIO * int(found[1]):
                 return f"{agent} spent {cpu_ms:.1f} ms of processor time a move, more than its budget"

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zerofleet.strength.claims.tallies import Estimate
 
-__all__ = ["DIVERGED", "VERDICTS", "Bar", "Verdict", "games_for", "verdict"]
+__all__ = ["DIVERGED", "VERDICTS", "Bar", "Verdict", "deciding_width", "games_for", "verdict"]
 
 Verdict: TypeAlias = Literal["beaten", "matched", "missed", "undecided", "diverged", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("beaten", "matched", "missed", "undecided", "diverged", "not run")
@@ -60,12 +60,20 @@ def verdict(found: Estimate | None, bar: Bar) -> Verdict:
     return "undecided"
 
 
-def games_for(found: Estimate, tolerance: float) -> int:
-    """Return the number of games with which half of an interval over games is about as wide as `tolerance`.
+def deciding_width(found: Estimate, bar: Bar) -> float:
+    """Return half the width of an interval that decides an undecided claim if the figure stays.
+
+    With `equal` that is the distance to the edge of the band, where the interval lies within or outside of it.
+    """
+    return bar.tolerance if bar.better != "equal" else abs(bar.tolerance - abs(found.value - bar.match))
+
+
+def games_for(found: Estimate, half_width: float) -> int:
+    """Return the number of games with which half of an interval over games is about `half_width`, above 0.
 
     The width of an interval falls with the root of the number of games.
     """
-    return math.ceil(found.games * ((found.high - found.low) / 2.0 / tolerance) ** 2)
+    return math.ceil(found.games * ((found.high - found.low) / 2.0 / half_width) ** 2)
 
 
 def _equal(found: Estimate, bar: Bar) -> Verdict:
