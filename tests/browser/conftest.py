@@ -82,6 +82,7 @@ def run_with_champion(runs: Path) -> str:
     return made.name
 
 
+@pytest.fixture(scope="session")
 def nim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of packages in which the game of `docs/own_game.md` is installed."""
     site, own_game = tmp_path_factory.mktemp("site"), _module("own_game", "tests/games/test_own_game.py")
