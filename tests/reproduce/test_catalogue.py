@@ -20,7 +20,7 @@ from zerofleet.presets.theses.stages import (
     read_stage,
 )
 from zerofleet.strength.claims.tallies import Tally, difference, estimate
-from zerofleet.strength.claims.verdicts import games_for, verdict
+from zerofleet.strength.claims.verdicts import Bar, games_for, open_interval, verdict
 
 NAMES = thesis_names()
 CORES, QUICK_MINUTES = 2, 45
@@ -242,6 +242,20 @@ def test_an_undecided_figure_tells_how_many_games_would_decide_it():
     assert again is not None
     assert wanted > 100
     assert (again.high - again.low) / 2.0 == pytest.approx(5.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("won", "played", "told"),
+    [
+        (55, 100, "about 1,466 games narrow the interval to 2.5 points each side"),
+        (5_500, 10_000, "the interval holds an end of the band of 5 points to either side; more games narrow it"),
+    ],
+)
+def test_a_figure_that_is_the_claim_never_wants_fewer_games_than_were_played(won, played, told):
+    found = estimate([tally({"1": won, "-1": played - won}, trained=False)], "won")
+    assert found is not None
+    bar = Bar(better="equal", match=50.0, tolerance=5.0)
+    assert (verdict(found, bar), open_interval(found, bar)) == ("undecided", told)
 
 
 @pytest.mark.parametrize(("centre", "wanted"), [(1000, "beaten"), (985, "matched"), (700, "missed")])

@@ -15,7 +15,7 @@ from zerofleet.presets.theses.planning import Planned, plan, profile_of
 from zerofleet.presets.theses.stages import LearnerStage, SarsaStage, TdStage
 from zerofleet.strength.claims.clocks import time_fault
 from zerofleet.strength.claims.tallies import FIGURES, Estimate, Figure, Tally, difference, estimate, measured_estimate
-from zerofleet.strength.claims.verdicts import DIVERGED, VERDICTS, games_for, verdict
+from zerofleet.strength.claims.verdicts import DIVERGED, VERDICTS, open_interval, verdict
 
 __all__ = ["build_report", "command_of"]
 
@@ -194,9 +194,7 @@ def _claim(
     elif fault := time_fault([*chosen, *other]):
         decided, reason = "undecided", fault
     elif decided == "undecided" and found.interval == "games" and not other:
-        reason = (
-            f"about {games_for(found, claim.tolerance):,} games narrow the interval to {claim.tolerance:g} points each side"
-        )
+        reason = open_interval(found, claim)
     return {
         "text": claim.text,
         "thesis": claim.thesis,

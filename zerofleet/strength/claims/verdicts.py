@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zerofleet.strength.claims.tallies import Estimate
 
-__all__ = ["DIVERGED", "VERDICTS", "Bar", "Verdict", "games_for", "verdict"]
+__all__ = ["DIVERGED", "VERDICTS", "Bar", "Verdict", "games_for", "open_interval", "verdict"]
 
 Verdict: TypeAlias = Literal["beaten", "matched", "missed", "undecided", "diverged", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("beaten", "matched", "missed", "undecided", "diverged", "not run")
@@ -66,6 +66,15 @@ def games_for(found: Estimate, tolerance: float) -> int:
     The width of an interval falls with the root of the number of games.
     """
     return math.ceil(found.games * ((found.high - found.low) / 2.0 / tolerance) ** 2)
+
+
+def open_interval(found: Estimate, bar: Bar) -> str:
+    """Return the reason why a figure over games is undecided; with `equal`, half the tolerance is wanted to each side."""
+    wanted = bar.tolerance / 2.0 if bar.better == "equal" else bar.tolerance
+    games = games_for(found, wanted)
+    if games <= found.games:  # narrow, across an end of the band
+        return f"the interval holds an end of the band of {bar.tolerance:g} points to either side; more games narrow it"
+    return f"about {games:,} games narrow the interval to {wanted:g} points each side"
 
 
 def _equal(found: Estimate, bar: Bar) -> Verdict:
