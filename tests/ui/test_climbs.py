@@ -223,8 +223,11 @@ async def test_a_start_without_the_token_of_the_session_is_refused(runs):
 )
 async def test_with_tokens_only_an_operator_plays_missing_games(runs, options, bearer, status):
     headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-    async with application(runs, headers=headers, **options) as (client, _):
+    async with application(runs, headers=headers, **options) as (client, jobs):
         assert (await begun(client)).status_code == status
+        assert jobs.is_busy == (status == 200)
+        if status != 200:
+            assert (await client.post(f"{GAMES}/cancel", json={})).status_code == status
         if status != 401:
             assert (await client.get("/api/v1/session")).json()["is_operator"] == (status == 200)
 
