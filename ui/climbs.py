@@ -150,7 +150,7 @@ def _counted(run: OpenRun, games: int, every: int) -> tuple[LadderTable | None, 
         chosen = run_ladder(run.game, run.paths, games=games, every=every)
     except ModelNotFound as error:
         return None, 0, str(error)
-    planned = len(chosen.plan.matches()) * games
+    planned = chosen.plan.most_games
     with chosen.book(is_writer=False) as book:
         if planned > MOST_PLANNED:
             fewer = "ask for fewer games per pair or fewer champions, or use zerofleet ladder"
