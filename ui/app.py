@@ -79,7 +79,7 @@ def create_app(
     endpoints += climbs.endpoints()
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
-    endpoints += SetupEndpoints(catalogue, Searches()).endpoints()
+    endpoints += SetupEndpoints(catalogue).endpoints()
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 
     async def describe_api(request: Request) -> Response:

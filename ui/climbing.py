@@ -1,6 +1,6 @@
 """Process that plays the missing games of a run's ladder, as `zerofleet ladder` does, and reports each step as a line of JSON.
 
-    python -m ui.climbing --run-dir runs/connect_four-laptop --games 20 --every 1
+    python -m ui.climbing --run-dir runs/connect_four-laptop --games 20 --every 1 --most 480
 
 Search and classical players take a whole core for long, so they have a process of their own beside that of the pages. It ends
 with SIGTERM, or with `--parent-pid`; the book then keeps the finished games.
@@ -20,7 +20,7 @@ from pathlib import Path
 from games.core import make
 from games.errors import GameError
 from ui.endpoints import StrictValue
-from zerofleet.errors import ZerofleetError
+from zerofleet.errors import InvalidRequest, ZerofleetError
 from zerofleet.library.ladder_play import RunLadder, run_ladder
 from zerofleet.service.process_end import end_process, end_with
 from zerofleet.storage.runs import RunPaths, read_header
@@ -55,15 +55,17 @@ def main(arguments: Sequence[str]) -> int:
         header, paths = read_header(asked.run_dir), RunPaths(asked.run_dir)
         chosen = run_ladder(make(header.game, **header.parameters), paths, games=asked.games, every=asked.every)
         with chosen.book(is_writer=True) as book:
-            return asyncio.run(_climb(chosen, book))
+            return asyncio.run(_climb(chosen, book, most=asked.most))
     except (ZerofleetError, GameError, OSError) as error:
         _say(Step(fault=str(error)))
         return REFUSED
 
 
-async def _climb(chosen: RunLadder, book: LadderBook) -> int:
-    """Play until the end or SIGTERM; return the exit code."""
+async def _climb(chosen: RunLadder, book: LadderBook, *, most: int) -> int:
+    """Play until the end or SIGTERM; return the exit code. Raises `InvalidRequest` if more than `most` games are missing."""
     now, spoke_at_s = Step(missing=chosen.missing(book)), 0.0
+    if now.missing > most:
+        raise InvalidRequest(f"{now.missing} games are missing by now, {most} were confirmed: confirm again")
     _say(now)
 
     def note(result: GameResult) -> None:
@@ -89,6 +91,7 @@ def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--run-dir", type=Path, required=True)
     parser.add_argument("--games", type=int, required=True, help="games per pair of players")
     parser.add_argument("--every", type=int, required=True, help="distance of the champions that are rated")
+    parser.add_argument("--most", type=int, required=True, help="confirmed games; if more are missing, none is played")
     parser.add_argument("--parent-pid", type=int, default=0, help="process whose end stops this one")
     return parser.parse_args(arguments)
 

@@ -103,7 +103,7 @@ class ClimbEndpoints:
             raise InvalidRequest(now.refusal)
         if now.missing > wish.confirmed:
             raise InvalidRequest(f"{now.missing} games are missing by now, {wish.confirmed} were confirmed: confirm again")
-        return self._jobs.begin(run, games=wish.games, every=wish.every)
+        return self._jobs.begin(run, games=wish.games, every=wish.every, most=wish.confirmed)
 
     async def cancel(self, request: Request) -> BaseModel:
         """End the play of a run's missing games."""
@@ -117,9 +117,13 @@ class ClimbEndpoints:
         return streamed(self._steps(run.name))
 
     async def _steps(self, run: str) -> Events:
+        """Yield the job until it ends. Raises `InvalidRequest` without one: a browser would ask again after an empty stream."""
+        job: LadderJob | None = None
         async with contextlib.aclosing(self._jobs.follow(run)) as steps:
             async for job in steps:
                 yield "job", job
+        if job is None or not job.is_done:
+            raise InvalidRequest(f"no missing games of {run} are being played")
 
     async def _ladder(self, run: OpenRun, games: int, every: int) -> PlayedLadder:
         async with self._counts:
@@ -146,7 +150,7 @@ def _counted(run: OpenRun, games: int, every: int) -> tuple[LadderTable | None, 
         chosen = run_ladder(run.game, run.paths, games=games, every=every)
     except ModelNotFound as error:
         return None, 0, str(error)
-    planned = len(chosen.plan.matches()) * games
+    planned = chosen.plan.most_games
     with chosen.book(is_writer=False) as book:
         if planned > MOST_PLANNED:
             fewer = "ask for fewer games per pair or fewer champions, or use zerofleet ladder"

@@ -66,8 +66,11 @@ class LadderJobs:
         """Return the job of a run, in progress or ended; None where the last job was of another run, or there was none."""
         return self._job if self._job is not None and self._job.run == run else None
 
-    def begin(self, run: OpenRun, *, games: int, every: int) -> LadderJob:
-        """Begin to play the missing games of a run. Raises `Overloaded` while others are played."""
+    def begin(self, run: OpenRun, *, games: int, every: int, most: int) -> LadderJob:
+        """Begin to play the missing games of a run, or none of them if they are more than `most`.
+
+        Raises `Overloaded` while others are played.
+        """
         if self.is_busy and self._job is not None:
             raise Overloaded(f"the missing games of {self._job.run} are being played; wait until they end, or cancel them")
         self._job = LadderJob(
@@ -82,7 +85,8 @@ class LadderJobs:
             is_cancelled=False,
             fault="",
         )
-        words = ["--run-dir", str(run.paths.root.absolute()), "--games", str(games), "--every", str(every)]
+        words = ["--run-dir", str(run.paths.root.absolute())]
+        words += ["--games", str(games), "--every", str(every), "--most", str(most)]
         self._task = asyncio.create_task(self._play(words))
         return self._job
 
@@ -109,10 +113,12 @@ class LadderJobs:
             await self._until_changed(seen)
 
     async def aclose(self) -> None:
-        """End the job in progress, if there is one."""
-        if self._task is None or not self._task.cancel():
+        """End the job in progress, if there is one. Cancellation: the job ends nevertheless."""
+        if self._task is None or self._task.done():
             return
-        await asyncio.gather(self._task, return_exceptions=True)
+        if not self._task.cancelling():  # a second cancellation would end the wait for the process that is ending
+            self._task.cancel()
+        await asyncio.wait({self._task})
         if self._job is not None and not self._job.is_done:  # cancelled before its first step
             await self._update(is_done=True, is_cancelled=True)
 

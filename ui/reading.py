@@ -67,7 +67,7 @@ class ReadingEndpoints:
             Endpoint("/runs/{run}/models/{version}", self.model, "A version with its manifest", ModelDetail),
             Endpoint("/runs/{run}/games", self.games, "Stored games, newest first", GameList, query=(limit, before)),
             Endpoint("/runs/{run}/games/{uid}", self.game, "A stored game with its search", GameReplay),
-            Endpoint("/runs/{run}/games/{uid}/boards/{ply}", self.board, "Position before a move", "image/svg+xml"),
+            Endpoint("/runs/{run}/games/{uid}/boards/{ply}", self.game_board, "Position before a move", "image/svg+xml"),
             Endpoint("/runs/{run}/ladder", self.ladder, "Ratings of champions and rungs", Ladder),
             Endpoint("/runs/{run}/matches", self.matches, "Matches of the gate, newest first", MatchList),
             Endpoint("/runs/{run}/match", self.match, "A match with its games", MatchDetail, query=match[:1]),
@@ -131,7 +131,7 @@ class ReadingEndpoints:
         run, uid = await self._run(request), request.path_params["uid"]
         return await asyncio.to_thread(lambda: replay_of(*run.stored(uid)))
 
-    async def board(self, request: Request) -> Response:
+    async def game_board(self, request: Request) -> Response:
         """Draw a position of a stored game; `ply` 0 is the start. A stored game is over, so nothing is hidden."""
         run, uid = await self._run(request), request.path_params["uid"]
         _, stored = await asyncio.to_thread(run.stored, uid)

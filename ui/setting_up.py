@@ -23,6 +23,7 @@ from zerofleet.library.drawn_positions import drawable_cells, moves_to
 __all__ = ["SetupEndpoints"]
 
 DEFAULT_GAME = "connect_four"  # as in the form of play
+MOST_DRAWINGS = 2  # searches at a time: each is Python code and remembers up to a million positions, about 100 MB
 
 
 class Place(StrictValue):
@@ -74,9 +75,9 @@ class SetupMoves(StrictValue):
 class SetupEndpoints:
     """Handlers of the drawing board."""
 
-    def __init__(self, catalogue: Catalogue, searches: Searches) -> None:
+    def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._searches = searches
+        self._searches = Searches(MOST_DRAWINGS)
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Return the endpoints."""
@@ -96,9 +97,8 @@ class SetupEndpoints:
         return await asyncio.to_thread(_board, await self._asked(request))
 
     async def setup_board(self, request: Request) -> Response:
-        """Draw the empty board."""
-        game = await self._asked(request)
-        picture = await asyncio.to_thread(lambda: svg.picture(game, new_state(game)))
+        """Draw the empty board; a game that cannot be drawn, which may begin with a deal of hands, is refused."""
+        picture = await asyncio.to_thread(_empty_board, await self._asked(request))
         return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
 
     async def setup_moves(self, request: Request) -> BaseModel:
@@ -132,6 +132,11 @@ def _board(game: Game) -> SetupBoard:
         cells=cells,
         reason=reason,
     )
+
+
+def _empty_board(game: Game) -> str:
+    drawable_cells(game)
+    return svg.picture(game, new_state(game))
 
 
 def _moves(game: Game, stones: dict[str, int], stopped: threading.Event) -> SetupMoves:

@@ -40,7 +40,7 @@ class WatchEndpoints:
         board = "/runs/{run}/watch/{uid}/{ply}"
         return (
             Endpoint("/runs/{run}/watch", self.newest, "Newest finished games, without moves", FinishedGames, query=asked),
-            Endpoint(board, self.board, "Position of a game as a seat sees it", "image/svg+xml", query=(seat,)),
+            Endpoint(board, self.watched_board, "Position of a game as a seat sees it", "image/svg+xml", query=(seat,)),
         )
 
     async def newest(self, request: Request) -> BaseModel:
@@ -49,7 +49,7 @@ class WatchEndpoints:
         after = number_of(request, "after", 0, 0, 1 << 62) if "after" in request.query_params else -1
         return await asyncio.to_thread(lambda: run.finished(limit=limit, after=after))
 
-    async def board(self, request: Request) -> Response:
+    async def watched_board(self, request: Request) -> Response:
         """Draw a position of a stored game in the view of a seat; `ply` 0 is the start."""
         run, uid = await self._run(request), request.path_params["uid"]
         seat = number_of(request, "seat", 1, 1, run.game.spec().num_players)

@@ -88,6 +88,18 @@ def test_a_model_is_graded_with_its_search_and_without(zerofleet, run_with_champ
 
 
 @pytest.mark.slow
+def test_figures_that_cannot_be_recorded_are_printed_before_the_error(zerofleet, run_with_champion, monkeypatch):
+    def fail(paths, measured):
+        raise PermissionError("the run directory is read-only")
+
+    monkeypatch.setattr("zerofleet.cli.commands.accuracy.append_accuracy", fail)
+    words = ("--game", "tic_tac_toe", "--positions", "5", "--simulations", "0", "--run-dir", str(run_with_champion))
+    outcome = zerofleet("accuracy", "champion", *words, "--json")
+    assert (outcome.code, "read-only" in outcome.err) == (2, True)
+    assert outcome.json()["player"] == "model:1"
+
+
+@pytest.mark.slow
 def test_an_agent_with_a_model_is_graded_like_any_other_agent(zerofleet, run_with_champion):
     words = ("--game", "tic_tac_toe", "--positions", "5", "--run-dir", str(run_with_champion))
     outcome = zerofleet("accuracy", "network,model=champion", *words, "--json")

@@ -160,10 +160,10 @@ def test_recorded_accuracy_is_in_the_report_and_in_its_curves(zerofleet, run, tm
         "player": "model:2",
         "game": MODEL,
         "parameters": {},
-        "seed": 0,
+        "seed": 5,
         "unit": "points",
-        "first_ply": 0,
-        "simulations": 0,
+        "first_ply": 3,
+        "simulations": 40,
     }
     measured = MeasuredAccuracy(
         version=2, measured_at=datetime(2026, 11, 23, tzinfo=UTC), accuracy=Accuracy(**about, results=results)
@@ -172,11 +172,29 @@ def test_recorded_accuracy_is_in_the_report_and_in_its_curves(zerofleet, run, tm
     page = written(zerofleet, copied, tmp_path / "page.html")
     assert "random policy alone 20 90.0 % 70.0 to 97.0 24 75.0 %" in page.text
     assert f"zerofleet accuracy model:2 --game {MODEL} --run-dir" in page.text
+    assert "--positions 20 --first-ply 3 --simulations 40 --seed 5 --json" in page.text
     report = zerofleet("report", str(copied), "--json").json()
     assert report["accuracy"] == [measured.model_dump(mode="json")]
     (series,) = [one for one in report["curves"]["series"] if one["group"] == "accuracy"]
     assert (series["label"], series["values"]) == ("policy alone, random games", [0.75])
     assert len(report["curves"]["axes"]["accuracy"]["step"]) == 1
+
+
+def test_a_table_of_accuracy_has_the_rows_of_the_newest_versions(zerofleet, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("zerofleet.cli.report.accuracy_table.MOST_ROWS", 2)
+    copied = shutil.copytree(run, tmp_path / "measured")
+    share = ShareValue(count=18, of=20, share=0.9, low=0.7, high=0.97)
+    figures = Figures(kept=share, decided=share, exact=share, mean_lost=0.25)
+    about = {"game": MODEL, "parameters": {}, "seed": 0, "unit": "points", "first_ply": 0, "simulations": 0}
+    for version in (1, 2, 3):
+        results = (Result(source="file", mode=f"mode {version}", all=figures, plies=()),)
+        found = Accuracy(player=f"model:{version}", **about, results=results)
+        measured = MeasuredAccuracy(version=version, measured_at=datetime(2026, 11, 23, tzinfo=UTC), accuracy=found)
+        append_accuracy(RunPaths(copied), measured)
+    text = written(zerofleet, copied, tmp_path / "page.html").text
+    assert "2 of 3 measurements, those of the newest versions" in text
+    assert ("file mode 1" in text, "file mode 2" in text, "file mode 3" in text) == (False, True, True)
+    assert "--from FILE --simulations 0" in text
 
 
 def test_json_has_the_values_of_the_other_commands(zerofleet, run):

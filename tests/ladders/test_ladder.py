@@ -180,6 +180,11 @@ def random_result(pairing, game, rng):
     return GameResult(pairing.match_id, pairing.group, pairing.seating, names, tuple(moves), final_scores(game, state))
 
 
+def test_the_games_of_a_plan_are_whole_groups():
+    four = LadderPlan(make("take_six", players=4), ("random", "greedy"), (), 1, simulations=0, opening_plies=0, seed=1)
+    assert (len(four.matches()), four.groups, four.most_games) == (1, 1, 14)  # every share of the seats but all and none
+
+
 @pytest.mark.slow
 def test_games_of_more_seats_are_rated_by_placements(tmp_path):
     game, rng = make("take_six", players=3), np.random.default_rng(5)

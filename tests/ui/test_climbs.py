@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -28,6 +29,16 @@ print('{"missing": 5, "played": 2, "at": "model:2", "fault": ""}', flush=True)
 """
 PLAYS_ON = PLAYS + "import signal; signal.pause()"
 REFUSES = 'import sys; print(\'{"fault": "the book is in use"}\'); sys.exit(2)'
+ENDS_SLOWLY = """
+import signal, sys
+def end(number, frame):
+    open("asked").read()
+    open("ended", "w").close()
+    sys.exit(130)
+signal.signal(signal.SIGTERM, end)
+print('{"missing": 5, "played": 3, "at": "", "fault": ""}', flush=True)
+signal.pause()
+"""
 FAILS = "raise SystemExit('no reason that is meant for a page')"
 
 
@@ -63,7 +74,7 @@ def test_the_process_plays_every_missing_game_into_the_book(runs, tmp_path, monk
     monkeypatch.setattr("zerofleet.library.ladder_play.served", served)
     monkeypatch.setattr(climbing, "SPEAK_EVERY_S", 0.0)
     root = shutil.copytree(runs / "golden", tmp_path / "golden")
-    words = ("--run-dir", str(root), "--games", "2", "--every", "1")
+    words = ("--run-dir", str(root), "--games", "2", "--every", "1", "--most", "10000")
     assert climbing.main(words) == 0
     steps = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     missing = steps[0]["missing"]
@@ -75,8 +86,17 @@ def test_the_process_plays_every_missing_game_into_the_book(runs, tmp_path, monk
 
 
 def test_a_process_that_cannot_play_reports_the_fault(tmp_path, capsys):
-    assert climbing.main(("--run-dir", str(tmp_path), "--games", "2", "--every", "1")) == climbing.REFUSED
+    words = ("--run-dir", str(tmp_path), "--games", "2", "--every", "1", "--most", "10000")
+    assert climbing.main(words) == climbing.REFUSED
     assert "run.json" in json.loads(capsys.readouterr().out)["fault"]
+
+
+def test_a_process_that_finds_more_games_than_were_confirmed_plays_none(runs, tmp_path, capsys):
+    root = shutil.copytree(runs / "golden", tmp_path / "golden")
+    words = ("--run-dir", str(root), "--games", "2", "--every", "1", "--most", "3")
+    assert climbing.main(words) == climbing.REFUSED
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["fault"].endswith("games are missing by now, 3 were confirmed: confirm again")
 
 
 async def test_the_missing_games_are_counted_for_the_numbers_that_are_asked_for(client):
@@ -131,6 +151,36 @@ async def test_one_job_runs_at_a_time_and_a_cancelled_one_ends_its_process(runs)
         assert (again.status_code, "no missing games of golden" in again.json()["error"]) == (400, True)
 
 
+async def test_a_process_that_is_ending_is_awaited_by_everyone_who_ends_it(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("asked")
+    async with application(runs, ENDS_SLOWLY) as (client, jobs):
+        await begun(client)
+        async with contextlib.aclosing(jobs.follow("golden")) as steps:
+            async for step in steps:
+                if step.played == 3:
+                    break
+        gone, waits = asyncio.create_task(jobs.cancel("golden")), asyncio.create_task(jobs.cancel("golden"))
+        asked = await asyncio.to_thread(open, "asked", "w")  # opens when the process has its signal
+        gone.cancel()  # as a server that stops cancels its requests
+        closing = asyncio.create_task(jobs.aclose())
+        for _ in range(9):
+            await asyncio.sleep(0)
+        assert not (tmp_path / "ended").exists()
+        assert jobs.is_busy
+        asked.close()
+        await asyncio.gather(waits, closing)
+        assert (tmp_path / "ended").exists()
+        assert waits.result().is_cancelled
+
+
+async def test_events_without_a_job_end_with_a_fault_after_which_a_page_does_not_ask_again(runs):
+    async with application(runs) as (client, _):
+        streamed = await client.get(f"{GAMES}/events")
+        assert "event: fault" in streamed.text
+        assert "no missing games of golden are being played" in streamed.text
+
+
 async def test_more_games_than_were_confirmed_are_not_played(runs):
     async with application(runs) as (client, jobs):
         refused = await begun(client, confirmed=1)
@@ -173,8 +223,11 @@ async def test_a_start_without_the_token_of_the_session_is_refused(runs):
 )
 async def test_with_tokens_only_an_operator_plays_missing_games(runs, options, bearer, status):
     headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
-    async with application(runs, headers=headers, **options) as (client, _):
+    async with application(runs, headers=headers, **options) as (client, jobs):
         assert (await begun(client)).status_code == status
+        assert jobs.is_busy == (status == 200)
+        if status != 200:
+            assert (await client.post(f"{GAMES}/cancel", json={})).status_code == status
         if status != 401:
             assert (await client.get("/api/v1/session")).json()["is_operator"] == (status == 200)
 

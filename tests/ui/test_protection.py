@@ -123,6 +123,8 @@ async def test_the_openapi_document_describes_every_route_of_the_api(client):
     served = {route.path for route in app.routes if route.path.startswith("/api/v1/") and not route.path.endswith(".json")}
     assert set(document["paths"]) == served
     assert document["components"]["schemas"]["NewTable"]["required"] == ["game"]  # the others have defaults
+    names = [operation["operationId"] for path in document["paths"].values() for operation in path.values()]
+    assert len(names) == len(set(names))  # clients are generated from them
 
 
 async def test_answers_are_those_of_the_openapi_document(client, uid_of):

@@ -44,6 +44,11 @@ async def test_a_game_whose_moves_do_more_than_place_stones_is_set_up_by_moves(c
     assert "set up by moves only" in board["reason"]
 
 
+async def test_a_game_with_a_deal_has_no_board_to_draw_on(client):
+    picture = await client.get("/api/v1/setup/board?game=take_six")
+    assert (picture.status_code, "set up by moves only" in picture.json()["error"]) == (400, True)
+
+
 @pytest.mark.parametrize(
     ("wish", "status"),
     [({"game": "nothing", "stones": {}}, 400), ({"game": "", "run": "nothing", "stones": {}}, 404), ({"stones": {}}, 400)],

@@ -33,6 +33,8 @@ let asked = 0;
 async function countMissing() {
   const mine = (asked += 1);
   if (!form.reportValidity()) return;
+  byId("climb-play").disabled = true; // the confirmation names the number for these numbers of the form
+  say("Counting the missing games…");
   try {
     const found = await fetchJson(`${home}?${new URLSearchParams(wish())}`);
     if (mine !== asked) return;

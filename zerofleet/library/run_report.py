@@ -111,7 +111,18 @@ def _commands(run: OpenRun, stored: GameList | None, measured: Sequence[Measured
         "pages": ["ui", *on_run],
     }
     if measured:
-        words["accuracy"] = ["accuracy", measured[-1].accuracy.player, "--game", *game, *on_run, "--json"]
+        words["accuracy"] = ["accuracy", measured[-1].accuracy.player, "--game", *game, *on_run, *_measuring(measured[-1])]
     if stored is not None and stored.games:
         words["game"] = ["games", "show", game[0], stored.games[0].uid[:12], *game[1:], *on_run]
     return {name: shlex.join(["zerofleet", *command]) for name, command in words.items()}
+
+
+def _measuring(measured: MeasuredAccuracy) -> list[str]:
+    """Return the options with which a measurement is repeated; the name of its file, if any, is not recorded."""
+    found = measured.accuracy
+    if any(result.source == "file" for result in found.results):
+        positions = ["--from", "FILE"]
+    else:
+        most = max((result.all.kept.of for result in found.results if result.all is not None), default=1)
+        positions = ["--positions", str(most), "--first-ply", str(found.first_ply)]
+    return [*positions, "--simulations", str(found.simulations), "--seed", str(found.seed), "--json"]

@@ -141,16 +141,16 @@ def accuracy(
             for mode, moves in zip(part.modes, graded, strict=True)
         ),
     )
-    if player_asked.version is not None:
+    if json:
+        screen.emit_json(found.model_dump(mode="json"))
+    else:
+        for part, graded in results:
+            for mode, moves in zip(part.modes, graded, strict=True):
+                _show(f"{found.player}, {mode}, positions of {SOURCES[part.source]}", game, moves, perfect.unit)
+    if player_asked.version is not None:  # last: a run directory that cannot be written costs the record alone
         paths, version = player_asked.version
         append_accuracy(paths, MeasuredAccuracy(version=version, measured_at=datetime.now(UTC), accuracy=found))
         screen.note(f"recorded in {accuracy_file(paths)}")
-    if json:
-        screen.emit_json(found.model_dump(mode="json"))
-        return
-    for part, graded in results:
-        for mode, moves in zip(part.modes, graded, strict=True):
-            _show(f"{found.player}, {mode}, positions of {SOURCES[part.source]}", game, moves, perfect.unit)
 
 
 async def _ask(request: _Request, run_dir: Path | None) -> _Played:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from zerofleet.cli.report.gate_tables import MOST_ROWS
 from zerofleet.cli.report.markup import Markup, el, table
 from zerofleet.cli.report.sources import source
 from zerofleet.library.accuracy_record import ShareValue, latest_results
@@ -15,6 +16,7 @@ __all__ = ["accuracy_section"]
 def accuracy_section(report: RunReport) -> Iterator[Markup]:
     """Yield the newest measurement of each version."""
     results = latest_results(report.accuracy)
+    shown = list(results.items())[-MOST_ROWS:]  # of the newest versions
     if not results:
         about = "No version was measured against perfect play. `zerofleet accuracy` does it for games that are solved."
         yield el("p", about, class_="dim")
@@ -34,13 +36,15 @@ def accuracy_section(report: RunReport) -> Iterator[Markup]:
             _cells(found.exact)[0],
             "" if found.mean_lost is None else f"{found.mean_lost:.2f}",
         )
-        for (version, src, mode), result in results.items()
+        for (version, src, mode), result in shown
         if (found := result.all) is not None
     ]
     about = (
         "Share of moves that keep the value of the position, with 95 % intervals. The columns after `that matter` leave out "
     )
     yield el("p", about + "positions in which every move keeps it.")
+    if len(shown) < len(results):
+        yield el("p", f"{len(shown):,} of {len(results):,} measurements, those of the newest versions.", class_="dim")
     yield table(
         "Accuracy against perfect play",
         [

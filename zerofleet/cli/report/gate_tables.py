@@ -12,9 +12,10 @@ from zerofleet.library.model_list import ModelEntry
 from zerofleet.library.run_report import RunReport
 from zerofleet.supervisor.words import UNKNOWN
 
-__all__ = ["ladder_section", "matches_section", "models_section"]
+__all__ = ["MOST_ROWS", "ladder_section", "matches_section", "models_section"]
 
 MOST_ROWS = 300
+"""Rows of a table."""
 NOT_ANCHORED = "not anchored"
 
 

@@ -80,9 +80,12 @@ class LadderPlan:
     @property
     def groups(self) -> int:
         """Number of groups in each match."""
-        first, second = Player("first"), Player("second")
-        probe = MatchTerms("probe", self.game, (first, second), seed=0, opening_plies=0, max_groups=1)
-        return math.ceil(self.games / probe.games_per_group)
+        return math.ceil(self.games / self._games_per_group)
+
+    @property
+    def most_games(self) -> int:
+        """Number of games of all matches; fewer where a game has not that many different openings."""
+        return len(self.matches()) * self.groups * self._games_per_group
 
     def rung_matches(self) -> list[Match]:
         """Return the matches between rungs."""
@@ -110,6 +113,11 @@ class LadderPlan:
             share = newest_first[start : start + size + 1]  # one more: the last of a share plays the previous champion
             matches = [match for version in share[:size] for match in self.champion_matches(version)]
             yield share, [*(self.rung_matches() if start == 0 else ()), *matches]
+
+    @property
+    def _games_per_group(self) -> int:
+        first, second = Player("first"), Player("second")
+        return MatchTerms("probe", self.game, (first, second), seed=0, opening_plies=0, max_groups=1).games_per_group
 
     def _match(self, first: str, second: str) -> Match:
         with_model = any(Player.named(name).version is not None for name in (first, second))
