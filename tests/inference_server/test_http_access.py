@@ -33,7 +33,7 @@ def test_an_address_without_a_host_is_loopback(given, address):
     assert read_settings(ServerSettings, [f"--http-address={given}"], {})[0].http_address == address
 
 
-@pytest.mark.parametrize("given", ["unix:/tmp/x", "localhost", "a:99999", "a b:1", "a:-1"])
+@pytest.mark.parametrize("given", ["unix:/tmp/x", "localhost", "a:99999", "a:0000080000", "a b:1", "a:-1"])
 def test_another_form_of_address_is_refused(given):
     with pytest.raises(ConfigurationError, match="setting http_address: want HOST:PORT"):
         read_settings(ServerSettings, [f"--http-address={given}"], {})
