@@ -160,9 +160,6 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
             [kserve.SERVICE, evaluation.SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server
         )
     address = bind(server, settings.address, settings.tls)
-    doorbell = None
-    if settings.shared_memory:  # before gRPC answers, so that a client that reached gRPC finds it
-        doorbell = open_doorbell(address, plane, guard, region_bytes=settings.max_bytes_in_flight)
     http = None
     if settings.http_address:
         routes = Routes(
@@ -176,6 +173,9 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
         )
         http = HttpServer(routes, settings.http_address, settings.tls)
         log.info("http.listening", address=http.address, tls=bool(settings.tls))
+    doorbell = None
+    if settings.shared_memory:  # before gRPC answers, so that a client that reached gRPC finds it
+        doorbell = open_doorbell(address, plane, guard, region_bytes=settings.max_bytes_in_flight)
     await server.start()
     await health_servicer.set("", _SERVING)  # live; the service is ready once the champions are served
     await health_servicer.set(kserve.SERVICE, _NOT_SERVING)

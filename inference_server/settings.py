@@ -22,7 +22,8 @@ def _http_address(address: str) -> str:
     host, _, port = address.rpartition(":")
     if not address:
         return ""
-    if not (port.isascii() and port.isdigit() and int(port[:6]) <= 65535) or not (host + "x").isprintable() or " " in host:
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= 65535
+    if not is_port or not (host + "x").isprintable() or " " in host:
         raise ValueError("want HOST:PORT, or a port alone for 127.0.0.1")
     return f"{host or '127.0.0.1'}:{port}"
 

@@ -29,6 +29,8 @@ CLOSED = "the client is closed"
 FIRST_PAUSE_S = 0.1
 MAX_PAUSE_S = 2.0
 MAX_WATCH_PAUSE_S = 5.0
+MAX_TIMEOUT_S = 1e9
+"""Longest deadline, 30 years: grpc reads one of 300 years, and infinity, as one that has passed."""
 
 
 def failed(failure: FailedCall, call: Call, target: str) -> ZerofleetError:
@@ -45,7 +47,7 @@ class Attempts:
 
     def __init__(self, timeout_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._ends_s = clock() + timeout_s
+        self._ends_s = clock() + min(timeout_s, MAX_TIMEOUT_S)
         self._backoff = _backoff(MAX_PAUSE_S)
         self._refusal: Overloaded | None = None
 

@@ -155,7 +155,10 @@ class Client:
     ) -> Generator[Champion, None, None]:
         watch = Watch()
         while not self._closed.is_set():
-            stream = self._start(connection, call)
+            try:
+                stream = self._start(connection, call)
+            except Unavailable:  # closed by another thread just now
+                return
             error: ZerofleetError = Unavailable(f"{connection.target} ended the watch")
             try:
                 for message in stream:

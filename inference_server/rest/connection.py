@@ -4,15 +4,16 @@ h11 reads and writes HTTP/1.1; sizes and times are bounded here:
 
     idle_s     from one request to the first byte of the next; for the first one `transfer_s`, the TLS handshake included
     transfer_s from the first byte of a request to its last, and for the reply to be taken
-    head       16 KiB
+    head       16 KiB and 100 lines, counted before h11 parses it on the event loop
     body       of the length that its head announces, and for which `routes` has reserved memory; chunked bodies announce none
 
-A caller that disconnects cancels its request.
+A caller that disconnects cancels its request. Other tasks run between two requests, also if a caller sends many ahead.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 import time
@@ -31,9 +32,16 @@ from zerofleet.telemetry import metrics, request_ids, tracing
 __all__ = ["Connection"]
 
 MAX_HEAD_BYTES = 16 << 10
+MAX_HEAD_LINES = 100
 READ_BYTES = 64 << 10
 LINGER_S = 2.0
 """Time in which a refused caller may take its answer before the rest of its request is cut off."""
+
+_INCOMPLETE = {h11.IDLE, h11.SEND_BODY, h11.ERROR}
+"""States of h11 for a caller whose request has not arrived. `DONE` is one of several others: a caller may announce its end, or
+a wish for HTTP/2."""
+_END_OF_HEAD = re.compile(rb"\n\r?\n")  # as h11 finds it
+_SHOWN = 200
 
 
 class Connection:
@@ -52,14 +60,17 @@ class Connection:
         self._reader: asyncio.StreamReader
         self._writer: asyncio.StreamWriter
         self._working: asyncio.Task[None] | None = None
+        self._is_head = False
+        """Whether the request has the method HEAD, whose answer has no body."""
 
     async def serve(self, accepted: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Answer requests until either side closes the connection. Cancellation: the connection is cut."""
         loop = asyncio.get_running_loop()
+        first_ends_at = loop.time() + self._transfer_s
         self._reader = asyncio.StreamReader(limit=READ_BYTES, loop=loop)
         protocol = _Protocol(self._reader, loop, self._caller_is_gone)
         try:
-            async with asyncio.timeout(self._transfer_s):
+            async with asyncio.timeout_at(first_ends_at):
                 transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=tls)
         except (OSError, TimeoutError):  # ssl's errors are OSErrors
             accepted.close()
@@ -67,26 +78,27 @@ class Connection:
         transport.set_write_buffer_limits(high=0)  # `drain` waits until the kernel has everything
         self._writer = asyncio.StreamWriter(transport, protocol, self._reader, loop)
         try:
-            first_s = self._transfer_s
-            while await self._exchange(first_s):
-                first_s = self._idle_s
+            begins_by = first_ends_at
+            while await self._exchange(begins_by):
+                await asyncio.sleep(0)
+                begins_by = loop.time() + self._idle_s
             await self._close()
         except (OSError, TimeoutError):
             pass  # the caller disconnected or is too slow
         finally:
             transport.abort()
 
-    async def _exchange(self, idle_s: float) -> bool:
-        """Answer one request; return whether another may follow."""
+    async def _exchange(self, begins_by: float) -> bool:
+        """Answer one request that begins before `begins_by` in `loop.time()`; return whether another may follow."""
         self.is_idle = True
-        if self.is_last or not await self._has_begun(idle_s):
+        if self.is_last or not await self._has_begun(begins_by):
             return False
-        self.is_idle = False
+        self.is_idle = self._is_head = False
+        request_ids.bind(names_of(())[0], "http malformed")  # not that of the request before
         began_s, ends_at = time.monotonic(), asyncio.get_running_loop().time() + self._transfer_s
         route, status = "malformed", "cancelled"
         try:
             with ExitStack() as stack:
-                request: Request | None = None
                 try:
                     async with asyncio.timeout_at(ends_at):
                         request = await self._head()
@@ -98,34 +110,37 @@ class Connection:
                 except HttpRefusal as refusal:
                     answer = self._routes.failed(refusal)
                 except h11.RemoteProtocolError as error:
-                    answer = self._routes.failed(
-                        HttpRefusal(HTTPStatus(error.error_status_hint), f"malformed request: {error}")
-                    )
+                    text = f"malformed request: {str(error)[:_SHOWN]}"
+                    answer = self._routes.failed(HttpRefusal(HTTPStatus(error.error_status_hint), text))
                 except TimeoutError:
                     self._routes.on_refused("slow")
                     text = f"the request did not arrive within {self._transfer_s:g} s"
                     answer = self._routes.failed(HttpRefusal(HTTPStatus.REQUEST_TIMEOUT, text))
                 status = str(answer.status.value)
-                return await self._send(answer, is_head=request is not None and request.method == "HEAD")
+                return await self._send(answer)
         finally:
             if (route, status) != ("malformed", "cancelled"):
                 metrics.INFERENCE_HTTP.labels(route=route, status=status).inc()
                 metrics.INFERENCE_HTTP_HANDLING.labels(route=route).observe(time.monotonic() - began_s)
 
-    async def _has_begun(self, idle_s: float) -> bool:
+    async def _has_begun(self, begins_by: float) -> bool:
         """Wait for the first bytes of a request; return whether there are any."""
         if self._http.trailing_data[0]:
             return True
-        async with asyncio.timeout(idle_s):
+        async with asyncio.timeout_at(begins_by):
             received = await self._reader.read(READ_BYTES)
         self._http.receive_data(received)
         return bool(received)
 
     async def _head(self) -> Request | None:
         """Return the next request; None at the end of the connection. Raises `HttpRefusal`, `h11.RemoteProtocolError`."""
-        event = await self._event()
+        self._require_short_head()
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            self._http.receive_data(await self._reader.read(READ_BYTES))
+            self._require_short_head()
         if not isinstance(event, h11.Request):
             return None
+        self._is_head = event.method == b"HEAD"
         headers: dict[str, str] = {}
         for raw_name, raw_value in event.headers:
             name, value = raw_name.decode("ascii"), raw_value.decode("latin-1")
@@ -137,13 +152,23 @@ class Connection:
             await self._event()  # the end of the request
         return Request(event.method.decode("ascii"), path, headers, self._peer, size_bytes)
 
+    def _require_short_head(self) -> None:
+        content = self._http.trailing_data[0]
+        end = _END_OF_HEAD.search(content)
+        size_bytes = end.end() if end is not None else len(content)
+        if size_bytes > MAX_HEAD_BYTES or content.count(b"\n", 0, size_bytes) > MAX_HEAD_LINES:
+            raise HttpRefusal(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                f"the head of the request is too long, want at most {MAX_HEAD_BYTES} bytes and {MAX_HEAD_LINES} lines",
+            )
+
     async def _answer(self, request: Request, stack: ExitStack, ends_at: float) -> Answer:
         """Return the answer; the request's share of the bounds is held until `stack` is closed, after the reply."""
         try:
             call = stack.enter_context(self._routes.admitted(request))
             async with asyncio.timeout_at(ends_at):
                 body = await self._body() if request.size_bytes else b""
-        except (TimeoutError, h11.RemoteProtocolError):
+        except (OSError, h11.RemoteProtocolError):  # too slow, disconnected or malformed
             raise
         except Exception as error:
             return self._routes.failed(error)
@@ -174,9 +199,9 @@ class Connection:
             self._http.receive_data(await self._reader.read(READ_BYTES))
         return event
 
-    async def _send(self, answer: Answer, *, is_head: bool) -> bool:
+    async def _send(self, answer: Answer) -> bool:
         """Send an answer; return whether another request may follow."""
-        is_complete = self._http.their_state is h11.DONE
+        is_complete = self._http.their_state not in _INCOMPLETE
         headers = [
             ("Content-Type", answer.content_type),
             ("Content-Length", str(len(answer.body))),
@@ -186,7 +211,7 @@ class Connection:
         ]
         response = h11.Response(status_code=answer.status, headers=headers, reason=answer.status.phrase)
         parts = [self._http.send(response)]
-        if not is_head:
+        if not self._is_head:
             parts.append(self._http.send(h11.Data(data=answer.body)))
         parts.append(self._http.send(h11.EndOfMessage()))
         await self._write(b"".join(part for part in parts if part))

@@ -86,6 +86,7 @@ class HttpServer:
             self._take(accepted, f"{family}:[{place[0]}]:{place[1]}" if family == "ipv6" else f"{family}:{place[0]}:{place[1]}")
 
     def _take(self, accepted: socket.socket, peer: str) -> None:
+        """Begin a connection, or close it if its address has no place left."""
         owner = peer_of(peer)
         if not self._places.take(owner):
             self._routes.on_refused("calls")
@@ -93,17 +94,21 @@ class HttpServer:
             return
         accepted.setblocking(False)
         connection = Connection(self._routes, peer, idle_s=self._idle_s, transfer_s=self._transfer_s)
-        context = self._certificates.current() if self._certificates is not None else None
-        task = asyncio.create_task(connection.serve(accepted, context))
+        task = asyncio.create_task(self._serve(connection, accepted))
         self._open[task] = connection
 
         def left(done: asyncio.Task[None]) -> None:
             self._open.pop(done)
             self._places.give_back(owner)
+            accepted.close()  # of a task that ended before it began; otherwise it is closed
             if not done.cancelled() and (error := done.exception()) is not None:
                 log.error("http.connection_failed", exc_info=error)
 
         task.add_done_callback(left)
+
+    async def _serve(self, connection: Connection, accepted: socket.socket) -> None:
+        """Serve a connection, in its own task: unreadable files of TLS end this one, not the listener."""
+        await connection.serve(accepted, self._certificates.current() if self._certificates is not None else None)
 
 
 class _Certificates:
@@ -144,7 +149,8 @@ def _listening(address: str) -> socket.socket:
     try:
         family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
         listener = socket.create_server(place[:2], family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise ConfigurationError(f"cannot listen on {address}: {error.strerror}; set another http_address") from error
+    except (OSError, UnicodeError) as error:  # a name with an empty or too long part is no Unicode of a host
+        why = error.strerror if isinstance(error, OSError) else "no such host"
+        raise ConfigurationError(f"cannot listen on {address}: {why}; set another http_address") from error
     listener.setblocking(False)
     return listener

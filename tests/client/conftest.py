@@ -10,12 +10,14 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from inference_server.analysis import Analyst, Question
 from zerofleet.storage.model_store import DirectoryStore
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +44,15 @@ models, inference, open_gate, _quick_retries = (
     _gatekeeper.open_gate,
     _gatekeeper._quick_retries,
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    """Compile what an evaluation runs, which takes longer than the deadline of a call where nothing is compiled yet."""
+    analyst = Analyst(beside("inference_server/loop_watch.py").Plane(), max_simulations=100, max_searches=1)
+    asked = Question(game="tic_tac_toe", parameters={}, moves=["b2"], version=1, simulations=40, seed=3)
+    with ThreadPoolExecutor(1) as thread:  # the tests' own event loop stays as it is
+        thread.submit(lambda: asyncio.run(analyst.opinion(asked))).result()
 
 
 @pytest.fixture

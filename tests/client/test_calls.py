@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 from fake_network import MODEL
@@ -23,6 +24,10 @@ async def test_a_position_is_evaluated_as_by_the_product(connect, wire):
         (move.move, move.visits, move.value) for move in wanted.moves
     ]
     assert (await ask("evaluate", MODEL, ["b2"], model_version=1)).principal_variation == ()
+
+
+async def test_a_call_without_end_of_its_time_is_answered(connect, wire):
+    assert (await connect(wire.server.address, timeout_s=math.inf)("evaluate", MODEL)).model_version == 1
 
 
 async def test_an_error_of_the_server_has_its_class_and_text(connect, wire, library):
@@ -178,6 +183,18 @@ async def test_a_watch_survives_a_restart_and_ends_with_the_client(connect, open
             assert isinstance(await lost.get(), library.Unavailable)
             await ask("close")
         assert waiting.result() is None
+
+
+def test_a_watch_that_meets_a_client_just_closed_ends_without_an_error(library, monkeypatch):
+    client = library.Client(gatekeeper=NOBODY)
+    start = client._start
+
+    def closed_meanwhile(connection, call):
+        client.close()
+        return start(connection, call)
+
+    monkeypatch.setattr(client, "_start", closed_meanwhile)
+    assert list(client.watch_champion(MODEL)) == []
 
 
 async def expect(error, call):

@@ -11,6 +11,7 @@ from raw_http import Caller, as_json, ask, get, json_request, post
 
 from inference_server.rest.listener import HttpServer
 from inference_server.settings import ServerSettings
+from zerofleet.contracts.shared_memory import doorbell_path
 from zerofleet.errors import ConfigurationError
 from zerofleet.rpc.security.shares import Shares
 from zerofleet.rpc.security.tls import Tls
@@ -32,17 +33,21 @@ def test_an_address_without_a_host_is_loopback(given, address):
     assert read_settings(ServerSettings, [f"--http-address={given}"], {})[0].http_address == address
 
 
-@pytest.mark.parametrize("given", ["unix:/tmp/x", "localhost", "a:99999", "a b:1", "a:-1"])
+@pytest.mark.parametrize("given", ["unix:/tmp/x", "localhost", "a:99999", "a:0000080000", "a b:1", "a:-1"])
 def test_another_form_of_address_is_refused(given):
     with pytest.raises(ConfigurationError, match="setting http_address: want HOST:PORT"):
         read_settings(ServerSettings, [f"--http-address={given}"], {})
 
 
-async def test_an_address_in_use_is_a_configuration_error(open_wire):
+async def test_an_address_in_use_is_a_configuration_error(open_wire, address):
     async with open_wire(**HTTP) as wire:
         with pytest.raises(ConfigurationError, match="set another http_address"):
-            async with open_wire(http_address=wire.server.http.address):
+            async with open_wire(address=address, http_address=wire.server.http.address):
                 pass
+        assert not doorbell_path(address).exists()  # nothing listens that nobody would close
+    with pytest.raises(ConfigurationError, match=r"cannot listen on \.\.:0: no such host"):
+        async with open_wire(http_address="..:0"):
+            pass
 
 
 async def test_with_tokens_requests_need_a_role_that_may_make_them_and_health_checks_none(open_wire, publish, positions):
