@@ -127,6 +127,24 @@ async def wire(open_wire, publish) -> AsyncIterator[Wire]:
         yield running
 
 
+# -- HTTP
+
+
+@pytest.fixture
+async def served(open_wire, publish) -> AsyncIterator[Wire]:
+    """A server of version 1 with HTTP, and its client."""
+    version = publish()
+    async with open_wire(http_address="127.0.0.1:0") as running:
+        await running.server.plane.registry.serve(MODEL, [version])
+        yield running
+
+
+@pytest.fixture
+def http_address(served) -> str:
+    """The address of `served` for HTTP."""
+    return served.server.http.address
+
+
 # -- shared memory
 
 

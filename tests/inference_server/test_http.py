@@ -32,16 +32,11 @@ async def served(open_wire, publish):
         yield running
 
 
-@pytest.fixture
-def address(served) -> str:
-    return served.server.http.address
-
-
-async def with_client(address: str, use: Callable[[triton.InferenceServerClient], Any]) -> Any:
+async def with_client(http_address: str, use: Callable[[triton.InferenceServerClient], Any]) -> Any:
     """Run `use` with tritonclient's blocking client in a thread."""
 
     def work() -> Any:
-        with triton.InferenceServerClient(address) as client:
+        with triton.InferenceServerClient(http_address) as client:
             return use(client)
 
     return await asyncio.to_thread(work)
@@ -55,10 +50,11 @@ def inputs(states: np.ndarray, legal: np.ndarray, *, binary: bool = True) -> lis
 
 
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "json"])
-async def test_tritonclient_gets_the_outputs_that_grpc_gives(served, address, positions, binary):
+async def test_tritonclient_gets_the_outputs_that_grpc_gives(served, http_address, positions, binary):
     states, legal = positions[0][:40], positions[1][:40]
     reply = await with_client(
-        address, lambda client: client.infer(MODEL, inputs(states, legal, binary=binary), model_version="1", request_id="me")
+        http_address,
+        lambda client: client.infer(MODEL, inputs(states, legal, binary=binary), model_version="1", request_id="me"),
     )
     said = reply.get_response()
     assert (said["model_name"], said["model_version"], said["id"]) == (MODEL, "1", "me")
@@ -69,13 +65,13 @@ async def test_tritonclient_gets_the_outputs_that_grpc_gives(served, address, po
     assert reply.as_numpy("policy__0").dtype == np.float16
 
 
-async def test_a_request_names_its_outputs_and_how_each_is_sent(address, positions):
+async def test_a_request_names_its_outputs_and_how_each_is_sent(http_address, positions):
     states, legal = positions[0][:3], positions[1][:3]
     wanted = [
         triton.InferRequestedOutput("value__1", binary_data=False),
         triton.InferRequestedOutput("head__3", binary_data=True),
     ]
-    reply = await with_client(address, lambda client: client.infer(MODEL, inputs(states, legal), outputs=wanted))
+    reply = await with_client(http_address, lambda client: client.infer(MODEL, inputs(states, legal), outputs=wanted))
     listed = {output["name"]: output for output in reply.get_response()["outputs"]}
     assert sorted(listed) == ["head__3", "value__1"]
     assert "data" in listed["value__1"]
@@ -84,9 +80,9 @@ async def test_a_request_names_its_outputs_and_how_each_is_sent(address, positio
     np.testing.assert_array_equal(reply.as_numpy("head__3"), expected_value(states, legal, 2)[:, 1:])
 
 
-async def test_the_bytes_of_a_reply_follow_its_json(address, positions):
+async def test_the_bytes_of_a_reply_follow_its_json(http_address, positions):
     states, legal = positions[0][:2], positions[1][:2]
-    reply = await ask(address, with_binary(*binary_request(states, legal, binary_data_output=True)))
+    reply = await ask(http_address, with_binary(*binary_request(states, legal, binary_data_output=True)))
     length = int(reply.headers["inference-header-content-length"])
     assert reply.headers["content-type"] == "application/octet-stream"
     content, at = json.loads(reply.body[:length]), length
@@ -96,12 +92,12 @@ async def test_the_bytes_of_a_reply_follow_its_json(address, positions):
     assert at == len(reply.body)
 
 
-async def test_plain_json_by_urllib(address, positions):
+async def test_plain_json_by_urllib(http_address, positions):
     states, legal = positions[0][:2], positions[1][:2]
 
     def call() -> Any:
         body = json.dumps(as_json(states, legal)).encode()
-        with urllib.request.urlopen(f"http://{address}/v2/models/{MODEL}/versions/1/infer", body, timeout=60) as reply:
+        with urllib.request.urlopen(f"http://{http_address}/v2/models/{MODEL}/versions/1/infer", body, timeout=60) as reply:
             return json.load(reply)
 
     said = await asyncio.to_thread(call)
@@ -112,16 +108,16 @@ async def test_plain_json_by_urllib(address, positions):
     np.testing.assert_array_equal(np.array(value["data"], np.float32).reshape(2, 2), expected_value(states, legal, 1))
 
 
-async def test_long_outputs_in_json_are_whole(address, positions):
+async def test_long_outputs_in_json_are_whole(http_address, positions):
     states, legal = np.resize(positions[0], (1024, 3)), np.resize(positions[1], (1024, 9))
     content, binary = binary_request(states, legal)
-    reply = await ask(address, with_binary(content, binary))
+    reply = await ask(http_address, with_binary(content, binary))
     policy = reply.json["outputs"][0]
     assert policy["shape"] == [1024, 9]
     np.testing.assert_array_equal(np.array(policy["data"], np.float16).reshape(1024, 9), uniform_policy(legal))
 
 
-async def test_tritonclient_reads_health_metadata_configuration_and_statistics(served, address, positions):
+async def test_tritonclient_reads_health_metadata_configuration_and_statistics(served, http_address, positions):
     await served.infer(positions[0][:4], positions[1][:4], version="1")
 
     def look(client: triton.InferenceServerClient) -> None:
@@ -150,7 +146,7 @@ async def test_tritonclient_reads_health_metadata_configuration_and_statistics(s
         every = client.get_inference_statistics()["model_stats"]
         assert [stats["version"] for stats in every] == ["1", "2"]
 
-    await with_client(address, look)
+    await with_client(http_address, look)
 
 
 def test_messages_have_the_fields_of_protobufs_own_json():
@@ -168,9 +164,9 @@ async def test_a_server_without_models_is_live_and_not_ready(open_wire):
         assert (reply.status, reply.error) == (400, "the server is not ready: it serves no model, or is shutting down")
 
 
-async def test_requests_follow_one_another_on_a_connection_also_sent_ahead(address, positions):
+async def test_requests_follow_one_another_on_a_connection_also_sent_ahead(http_address, positions):
     one = json_request(as_json(positions[0][:1], positions[1][:1]))
-    async with Caller.open(address) as caller:
+    async with Caller.open(http_address) as caller:
         for _ in range(3):
             assert (await caller.ask(one)).status == 200
         head = await caller.ask(get("/v2/health/live", method="HEAD"))
@@ -182,33 +178,33 @@ async def test_requests_follow_one_another_on_a_connection_also_sent_ahead(addre
         assert await caller.is_closed()
 
 
-async def test_a_body_is_asked_for_with_continue(address, positions):
+async def test_a_body_is_asked_for_with_continue(http_address, positions):
     head, _, body = json_request(as_json(positions[0][:1], positions[1][:1]), "Expect: 100-continue").partition(b"\r\n\r\n")
-    async with Caller.open(address) as caller:
+    async with Caller.open(http_address) as caller:
         caller.writer.write(head + b"\r\n\r\n")
         async with asyncio.timeout(60):
             assert (await caller.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100 ")
         assert (await caller.ask(body)).status == 200
 
 
-async def test_an_answer_has_the_id_of_its_request(address):
-    reply = await ask(address, get("/v2", "x-request-id: mine"))
+async def test_an_answer_has_the_id_of_its_request(http_address):
+    reply = await ask(http_address, get("/v2", "x-request-id: mine"))
     assert reply.headers["x-request-id"] == "mine"
-    assert len((await ask(address, get("/v2"))).headers["x-request-id"]) == 16
+    assert len((await ask(http_address, get("/v2"))).headers["x-request-id"]) == 16
 
 
-async def test_requests_are_counted_by_route_and_status(address, positions):
+async def test_requests_are_counted_by_route_and_status(http_address, positions):
     def count(route: str, status: str) -> float:
         return metrics.INFERENCE_HTTP.labels(route=route, status=status)._value.get()
 
     before = count("infer", "200"), count("infer", "400"), count("unknown", "404")
-    await ask(address, json_request(as_json(positions[0][:1], positions[1][:1])))
-    await ask(address, json_request({}))
-    await ask(address, get("/v2/x"))
+    await ask(http_address, json_request(as_json(positions[0][:1], positions[1][:1])))
+    await ask(http_address, json_request({}))
+    await ask(http_address, get("/v2/x"))
     assert (count("infer", "200"), count("infer", "400"), count("unknown", "404")) == tuple(n + 1 for n in before)
 
 
-async def test_a_priority_reaches_the_queue_and_a_timeout_ends_the_wait(served, address, loader, positions):
+async def test_a_priority_reaches_the_queue_and_a_timeout_ends_the_wait(served, http_address, loader, positions):
     loader.gate.clear()
     loader.entered.clear()
     try:
@@ -216,7 +212,7 @@ async def test_a_priority_reaches_the_queue_and_a_timeout_ends_the_wait(served, 
             held = group.create_task(served.infer(positions[0][:1], positions[1][:1]))
             await asyncio.to_thread(loader.entered.wait, 60)
             content = as_json(positions[0][:2], positions[1][:2]) | {"parameters": {"priority": 1, "timeout": 1}}
-            late = group.create_task(ask(address, json_request(content)))
+            late = group.create_task(ask(http_address, json_request(content)))
             await until(lambda: served.waiting_rows() == 2)
             assert [key.priority for key in served.server.plane._batcher._queue._groups] == [Priority.HIGH]
             loader.gate.set()
@@ -227,13 +223,13 @@ async def test_a_priority_reaches_the_queue_and_a_timeout_ends_the_wait(served, 
         loader.gate.set()
 
 
-async def test_a_caller_that_disconnects_leaves_the_queue(served, address, loader, positions):
+async def test_a_caller_that_disconnects_leaves_the_queue(served, http_address, loader, positions):
     loader.gate.clear()
     loader.entered.clear()
     try:
         held = asyncio.create_task(served.infer(positions[0][:1], positions[1][:1]))
         await asyncio.to_thread(loader.entered.wait, 60)
-        async with Caller.open(address) as caller:
+        async with Caller.open(http_address) as caller:
             caller.writer.write(json_request(as_json(positions[0][:3], positions[1][:3])))
             await until(lambda: served.waiting_rows() == 3)
         await until(lambda: served.waiting_rows() == 0)
@@ -243,9 +239,9 @@ async def test_a_caller_that_disconnects_leaves_the_queue(served, address, loade
         loader.gate.set()
 
 
-async def test_a_drain_completes_requests_in_progress_and_closes_idle_connections(served, address, loader, positions):
+async def test_a_drain_completes_requests_in_progress_and_closes_idle_connections(served, http_address, loader, positions):
     loader.gate.clear()
-    async with Caller.open(address) as idle, Caller.open(address) as busy:
+    async with Caller.open(http_address) as idle, Caller.open(http_address) as busy:
         assert (await idle.ask(get("/v2"))).status == 200
         busy.writer.write(json_request(as_json(positions[0][:3], positions[1][:3])))
         await asyncio.to_thread(loader.entered.wait, 60)
@@ -257,4 +253,4 @@ async def test_a_drain_completes_requests_in_progress_and_closes_idle_connection
         assert await busy.is_closed()
         await drained
     with pytest.raises(ConnectionError):
-        await ask(address, get("/v2"))
+        await ask(http_address, get("/v2"))

@@ -21,25 +21,12 @@ Spoil = Callable[[dict[str, Any]], None]
 
 
 @pytest.fixture
-async def served(open_wire, publish):
-    version = publish()
-    async with open_wire(http_address="127.0.0.1:0") as running:
-        await running.server.plane.registry.serve(MODEL, [version])
-        yield running
-
-
-@pytest.fixture
-def address(served) -> str:
-    return served.server.http.address
-
-
-@pytest.fixture
 def block(positions) -> tuple[np.ndarray, np.ndarray]:
     return positions[0][:3], positions[1][:3]
 
 
-async def expect_still_serving(address: str, block) -> None:
-    reply = await ask(address, json_request(as_json(*block)))
+async def expect_still_serving(http_address: str, block) -> None:
+    reply = await ask(http_address, json_request(as_json(*block)))
     assert reply.status == 200
     value = next(output["data"] for output in reply.json["outputs"] if output["name"] == "value__1")
     np.testing.assert_array_equal(np.array(value, np.float32).reshape(3, 2), expected_value(*block, 1))
@@ -115,8 +102,8 @@ JSON_ROWS = [
 ]
 
 
-async def test_malformed_json_requests_are_refused_and_named(address, block):
-    async with Caller.open(address) as caller:  # one connection: a refused request does not end it
+async def test_malformed_json_requests_are_refused_and_named(http_address, block):
+    async with Caller.open(http_address) as caller:  # one connection: a refused request does not end it
         for spoil, says in JSON_ROWS:
             content = as_json(*block)
             spoil(content)
@@ -125,7 +112,7 @@ async def test_malformed_json_requests_are_refused_and_named(address, block):
             assert len(reply.error) < 500
             with pytest.raises(AssertionError, match=says):
                 raise AssertionError(reply.error)
-    await expect_still_serving(address, block)
+    await expect_still_serving(http_address, block)
 
 
 @pytest.mark.parametrize(
@@ -142,13 +129,13 @@ async def test_malformed_json_requests_are_refused_and_named(address, block):
         (b'{"inputs": [{"data": ' + b"9" * 5000 + b"}]}", "number out of range"),
     ],
 )
-async def test_a_body_that_is_not_the_json_of_a_request_is_refused(address, block, body, says):
-    reply = await ask(address, json_request(body))
+async def test_a_body_that_is_not_the_json_of_a_request_is_refused(http_address, block, body, says):
+    reply = await ask(http_address, json_request(body))
     assert (reply.status, says in reply.error) == (400, True), reply.error
-    await expect_still_serving(address, block)
+    await expect_still_serving(http_address, block)
 
 
-async def test_binary_data_that_disagrees_with_its_sizes_is_refused(address, block):
+async def test_binary_data_that_disagrees_with_its_sizes_is_refused(http_address, block):
     content, binary = binary_request(*block)
     length = len(json.dumps(content))
 
@@ -180,21 +167,21 @@ async def test_binary_data_that_disagrees_with_its_sizes_is_refused(address, blo
         (with_binary(sized("9", 54), binary), "binary_data_size 9, but"),
         (with_binary(as_json(*block), b"\0"), "1 bytes of binary data follow the JSON, but the inputs list 0"),
     ]
-    async with Caller.open(address) as caller:
+    async with Caller.open(http_address) as caller:
         for request, says in rows:
             reply = await caller.ask(request)
             assert (reply.status, says in reply.error) == (400, True), (says, reply.error)
-    await expect_still_serving(address, block)
+    await expect_still_serving(http_address, block)
 
 
-async def test_http_and_grpc_refuse_a_request_with_one_text(served, address, block):
+async def test_http_and_grpc_refuse_a_request_with_one_text(served, http_address, block):
     content = as_json(*block)
     content["inputs"][1]["data"][2] = [0, 0] + [-1] * 7
     request = infer_request(block[0], np.array(content["inputs"][1]["data"], "<i2"))
     _, text = await refusal(served.stub.ModelInfer(request, timeout=60))
-    assert (await ask(address, json_request(content))).error == text
+    assert (await ask(http_address, json_request(content))).error == text
     _, text = await refusal(served.stub.ModelInfer(infer_request(*block, version="7"), timeout=60))
-    reply = await ask(address, json_request(as_json(*block), path=f"/v2/models/{MODEL}/versions/7/infer"))
+    reply = await ask(http_address, json_request(as_json(*block), path=f"/v2/models/{MODEL}/versions/7/infer"))
     assert (reply.status, reply.error) == (404, text)
 
 
@@ -224,49 +211,49 @@ async def test_http_and_grpc_refuse_a_request_with_one_text(served, address, blo
         (get("/v2", "X-Long: " + "x" * 70_000), 431, "the head of the request is too long"),
     ],
 )
-async def test_requests_that_are_no_calls_are_refused_with_their_status(address, block, request_, status, says):
-    reply = await ask(address, request_)
+async def test_requests_that_are_no_calls_are_refused_with_their_status(http_address, block, request_, status, says):
+    reply = await ask(http_address, request_)
     assert (reply.status, says in reply.error) == (status, True), reply.error
-    await expect_still_serving(address, block)
+    await expect_still_serving(http_address, block)
 
 
 async def test_a_body_over_the_limit_is_refused_unread(open_wire, publish):
     publish()
     async with open_wire(http_address="127.0.0.1:0", max_message_bytes=300_000) as wire:
-        address = wire.server.http.address
-        reply = await ask(address, post(b"", path=INFER).replace(b"Content-Length: 0", b"Content-Length: 300001"))
+        http_address = wire.server.http.address
+        reply = await ask(http_address, post(b"", path=INFER).replace(b"Content-Length: 0", b"Content-Length: 300001"))
         assert (reply.status, reply.error) == (413, "the request has 300001 bytes, want at most 300000")
         assert reply.headers["connection"] == "close"
-        assert (await ask(address, post(b"x" * 2000, path="/v2").replace(b"POST", b"GET"))).status == 413
+        assert (await ask(http_address, post(b"x" * 2000, path="/v2").replace(b"POST", b"GET"))).status == 413
 
 
-async def test_long_json_is_refused_and_long_binary_data_is_not(address, positions):
-    reply = await ask(address, json_request(b" " * (MAX_JSON_BYTES + 1)))
+async def test_long_json_is_refused_and_long_binary_data_is_not(http_address, positions):
+    reply = await ask(http_address, json_request(b" " * (MAX_JSON_BYTES + 1)))
     assert reply.status == 413
     assert "send tensors as binary data, or fewer rows" in reply.error
     states, legal = (np.resize(part, (MAX_REQUEST_ROWS, part.shape[1])) for part in positions)
-    assert (await ask(address, with_binary(*binary_request(states, legal)))).status == 200
+    assert (await ask(http_address, with_binary(*binary_request(states, legal)))).status == 200
     states, legal = (np.resize(part, (MAX_REQUEST_ROWS + 1, part.shape[1])) for part in positions)
-    reply = await ask(address, with_binary(*binary_request(states, legal)))
+    reply = await ask(http_address, with_binary(*binary_request(states, legal)))
     assert (reply.status, "1025 rows, want 1 to 1024" in reply.error) == (400, True)
 
 
-async def test_a_chunked_body_without_end_is_refused_before_its_first_chunk(address, block):
-    async with Caller.open(address) as caller:
+async def test_a_chunked_body_without_end_is_refused_before_its_first_chunk(http_address, block):
+    async with Caller.open(http_address) as caller:
         head = f"POST {INFER} HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n"
         reply = await caller.ask(head.encode() + b"1\r\nx\r\n" * 1000)
         assert (reply.status, reply.headers["connection"]) == (411, "close")
         assert "send Content-Length" in reply.error
         assert await caller.is_closed()
-    await expect_still_serving(address, block)
+    await expect_still_serving(http_address, block)
 
 
 @pytest.mark.parametrize(
     "sent", [b"GET /v2 HT", post(b"{}" * 1000)[:-1], get("/v2", "Host: b")[:-2]], ids=["line", "body", "head"]
 )
-async def test_a_request_that_does_not_arrive_in_time_ends(served, address, block, sent):
+async def test_a_request_that_does_not_arrive_in_time_ends(served, http_address, block, sent):
     before = metrics.INFERENCE_REFUSED.labels(reason="slow")._value.get()
-    async with Caller.open(address) as caller:
+    async with Caller.open(http_address) as caller:
         assert (await caller.ask(get("/v2"))).status == 200
         (connection,) = served.server.http._open.values()
         connection._transfer_s = 0.1
@@ -274,7 +261,7 @@ async def test_a_request_that_does_not_arrive_in_time_ends(served, address, bloc
         assert (reply.status, reply.error) == (408, "the request did not arrive within 0.1 s")
         assert await caller.is_closed()
     assert metrics.INFERENCE_REFUSED.labels(reason="slow")._value.get() == before + 1
-    await expect_still_serving(address, block)
+    await expect_still_serving(http_address, block)
 
 
 async def test_a_connection_without_a_request_is_closed_in_time(served):
@@ -296,14 +283,14 @@ async def test_an_idle_connection_is_closed_in_time(served):
         await server.aclose()
 
 
-async def test_a_caller_that_ends_inside_a_request_leaves_nothing(served, address, block):
+async def test_a_caller_that_ends_inside_a_request_leaves_nothing(served, http_address, block):
     bounds = served.server.http._routes._bounds
-    async with Caller.open(address) as caller:
+    async with Caller.open(http_address) as caller:
         caller.writer.write(post(b"{}" * 100)[:-1])
         caller.writer.write_eof()
         assert (await caller.reply()).status == 400
-    await expect_still_serving(address, block)
-    assert (await ask(address, get("/v2", "Connection: close"))).status == 200
+    await expect_still_serving(http_address, block)
+    assert (await ask(http_address, get("/v2", "Connection: close"))).status == 200
     await until(lambda: not len(served.server.http))
     assert (bounds._calls.places.taken, bounds._calls.bytes.taken) == (0, 0)
     assert (bounds._calls.places._by_peer, bounds._calls.bytes._by_peer) == ({}, {})
