@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
@@ -18,6 +17,7 @@ from ui.catalogue import OpenRun
 from ui.climbing import Step
 from ui.endpoints import StrictValue
 from zerofleet.errors import InvalidRequest, Overloaded
+from zerofleet.supervisor.termination import terminate
 
 __all__ = ["PROGRAM", "LadderJob", "LadderJobs"]
 
@@ -154,7 +154,7 @@ class LadderJobs:
                 readers.create_task(_keep_lines(process.stderr, errors))
             code = await process.wait()
         finally:
-            await _end(process)
+            await terminate(process, timeout_s=STOP_TIMEOUT_S)
         if not code or (self._job is not None and self._job.fault):
             return ""
         log.error("ladder.failed", code=code, lines="\n".join(errors))
@@ -186,17 +186,3 @@ async def _each(lines: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
 async def _keep_lines(lines: asyncio.StreamReader | None, kept: deque[str]) -> None:
     async for line in _each(lines):
         kept.append(line.decode(errors="replace").rstrip())
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Terminate the process unless it has ended, and kill it after a timeout."""
-    if process.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()

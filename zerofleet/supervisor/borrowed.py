@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import os
 import secrets
-import signal
 import socket
 import sys
 import tempfile
@@ -35,6 +34,7 @@ from zerofleet.service.settings import open_run_store
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.runs import RunDirectory, RunPaths, read_header
 from zerofleet.supervisor.overview import live_service
+from zerofleet.supervisor.termination import terminate
 
 __all__ = ["OwnServer", "as_reached", "champion_version", "gatekept", "live_address", "live_server", "own_server", "served"]
 
@@ -204,7 +204,7 @@ async def _started(service: str, paths: RunPaths, game: Game, *options: str, tok
             await _until_listening(service, address, process, log)
             yield address, token
         finally:
-            await _end(process)
+            await terminate(process, timeout_s=STOP_TIMEOUT_S)
 
 
 def _environment(token: str) -> dict[str, str]:
@@ -236,17 +236,3 @@ async def _until_listening(service: str, address: str, process: asyncio.subproce
 
 def _last_lines(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").strip().splitlines()[-LOG_LINES_SHOWN:])
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Terminate the child, and kill it after a timeout."""
-    if process.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        process.send_signal(signal.SIGTERM)
-    try:
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
