@@ -12,16 +12,17 @@ So a version counts as served when every present replica has it, and a dead repl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import structlog
 
 from zerofleet.errors import CorruptModel, Unavailable, ZerofleetError
 from zerofleet.evaluators.addresses import resolve
 from zerofleet.evaluators.control import ModelControl
+from zerofleet.rpc.calls import all_of
 from zerofleet.rpc.security.tls import PLAIN, Tls
 from zerofleet.storage.model_store import ModelStore
 
@@ -112,7 +113,7 @@ class ReplicaControl:
         A replica that does not answer is left out. Raises `Unavailable` when none does. Cancellation: no effect.
         """
         present, _ = await self._present()
-        answers = await _together([_outcome(replica.control.evaluations(model)) for replica in present])
+        answers = await all_of([_outcome(replica.control.evaluations(model)) for replica in present])
         return {
             (replica.control.target, version): count
             for replica, answer in zip(present, answers, strict=True)
@@ -123,7 +124,7 @@ class ReplicaControl:
     async def _at_each(self, call: Callable[[ModelControl], Awaitable[Result]]) -> list[Result]:
         """Return the result of a call on every present replica; raises the most severe error after all have finished."""
         present, silent = await self._present()
-        answers = await _together([_outcome(call(replica.control)) for replica in present])
+        answers = await all_of([_outcome(call(replica.control)) for replica in present])
         errors = [answer for answer in answers if isinstance(answer, ZerofleetError)]
         if errors:
             raise min(errors, key=lambda error: not isinstance(error, CorruptModel))
@@ -136,7 +137,7 @@ class ReplicaControl:
         async with self._looking:
             await self._look_up()
             known = list(self._replicas.items())
-            lives = await _together([replica.control.live(timeout_s=PROBE_S) for _, replica in known])
+            lives = await all_of([replica.control.live(timeout_s=PROBE_S) for _, replica in known])
         now_s = asyncio.get_running_loop().time()
         silent = []
         for (address, replica), alive in zip(known, lives, strict=True):
@@ -169,12 +170,6 @@ class ReplicaControl:
         return ModelControl(
             address, token=self._token, tls=self._tls, store=self._store, timeout_s=self._timeout_s, known_as=known_as
         )
-
-
-async def _together(calls: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(call) for call in calls]
-    return [task.result() for task in tasks]
 
 
 async def _outcome(call: Awaitable[Result]) -> Result | ZerofleetError:
