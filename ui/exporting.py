@@ -12,13 +12,12 @@ from starlette.responses import Response
 from ui.catalogue import Catalogue
 from ui.endpoints import Endpoint, Parameter
 from ui.numbers import number_of
-from ui.searches import Searches
+from ui.searches import Searches, run_while_connected
 from zerofleet.library.game_export import KINDS, GameFile, export_game
 
 __all__ = ["NOTE_HEADER", "ExportEndpoints"]
 
 MOST_EXPORTS = 2
-LEFT_EVERY_S = 0.5
 NOTE_HEADER = "X-Zerofleet-Note"
 """Header with the positions that the pictures of a long game show."""
 
@@ -45,19 +44,11 @@ class ExportEndpoints:
         index, stored = await asyncio.to_thread(run.stored, request.path_params["uid"])
         kind, seats = request.query_params.get("kind", ""), stored.game.spec().num_players
         viewer = number_of(request, "seat", 1, 1, seats) - 1 if "seat" in request.query_params else None
-        stopped = threading.Event()
-        work = asyncio.create_task(
-            self._exports.run(lambda: export_game(index, stored, kind, viewer=viewer, is_stopped=stopped.is_set))
-        )
-        try:
-            while not work.done():
-                await asyncio.wait({work}, timeout=LEFT_EVERY_S)
-                if await request.is_disconnected():
-                    stopped.set()
-            made: GameFile = work.result()
-        finally:
-            stopped.set()
-            work.cancel()
+
+        def export(stopped: threading.Event) -> GameFile:
+            return export_game(index, stored, kind, viewer=viewer, is_stopped=stopped.is_set)
+
+        made: GameFile = await run_while_connected(request, self._exports, export)
         name = f"{stored.game.spec().name}-{stored.record.uid[:12]}.{kind}"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
         if made.note:

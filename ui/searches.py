@@ -59,7 +59,8 @@ class Searches:
 async def run_while_connected(request: Request, searches: Searches, work: Callable[..., Any], *arguments: Any) -> Any:
     """Return `work(*arguments, stopped)` from a thread; the event `stopped` is set when the client has disconnected.
 
-    Exceptions propagate. Cancellation: the event is set, and the search keeps its place until it ends.
+    Exceptions propagate. Cancellation: the event is set; a search that waits for its place is dropped, one that has begun keeps
+    it until it ends.
     """
     stopped = threading.Event()
     task = asyncio.create_task(searches.run(work, *arguments, stopped))
@@ -71,4 +72,5 @@ async def run_while_connected(request: Request, searches: Searches, work: Callab
         return task.result()
     finally:
         stopped.set()
+        task.cancel()
         task.cancel()
