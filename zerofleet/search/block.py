@@ -39,7 +39,7 @@ from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import ROOT
 from zerofleet.search.tree_view import TreeNode, view_node
 
-__all__ = ["ABSORBED", "LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
+__all__ = ["ABSORBED", "LAST_SEED", "MOST_VALUE", "Leaves", "SearchBlock", "SearchCounters"]
 
 LAST_SEED = (1 << 63) - 1  # fits signed and unsigned words alike
 MOST_VALUE = 1.001  # 1 plus rounding of a mean of scores in [-1, 1]

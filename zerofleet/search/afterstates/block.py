@@ -24,14 +24,13 @@ from zerofleet.search.afterstates.choice import policy_of
 from zerofleet.search.afterstates.kernel import FINISHED, IDLE, PLAYING
 from zerofleet.search.afterstates.opponents import SELF, Opponent, Opponents
 from zerofleet.search.afterstates.settings import AfterstateSettings
-from zerofleet.search.block import ABSORBED, Leaves, SearchCounters
+from zerofleet.search.block import ABSORBED, MOST_VALUE, Leaves, SearchCounters
 from zerofleet.search.kernel import EXTERNAL
 
 __all__ = ["AfterstateBlock"]
 
 _NO_TARGET = np.empty(0, dtype=np.uint16)
 _ONE_VISIT = np.ones(1, dtype=np.int32)
-_MOST_VALUE = 1.001  # 1 plus rounding
 _STREAM = 6  # separates the agents' randomness from other draws from the seed of a game
 
 
@@ -120,7 +119,7 @@ class AfterstateBlock:
         del policy, extra_heads
         if value.shape != (self._used, 2):
             raise ValueError(f"value {value.shape} does not fit {self._used} afterstates")
-        if not (np.abs(value) <= _MOST_VALUE).all():
+        if not (np.abs(value) <= MOST_VALUE).all():
             raise ValueError("a value of the evaluation is not a number in [-1, 1]")
         kernel.commit(self.game, self._arena, self._policy, np.require(value, np.float32, ABSORBED))
         self._used = 0
