@@ -77,7 +77,7 @@ class ClimbEndpoints:
         home = "/runs/{run}/ladder/games"
         playing = "Missing games that are being played, as events `job`"
         return (
-            Endpoint("/session", self.session, "Whether the asker is an operator", Session),
+            Endpoint("/session", self.session, "Whether the caller is an operator", Session),
             Endpoint(home, self.played, "Ladder of `zerofleet ladder`, and its missing games", PlayedLadder, query=query),
             Endpoint(home, self.play, "Play the missing games", LadderJob, method="POST", body=PlayMissing),
             Endpoint(f"{home}/cancel", self.cancel, "End the play of missing games", LadderJob, method="POST"),
@@ -85,7 +85,7 @@ class ClimbEndpoints:
         )
 
     async def session(self, request: Request) -> BaseModel:
-        """Return what the asker may do."""
+        """Return the rights of the caller."""
         return self._operators.session(request)
 
     async def played(self, request: Request) -> BaseModel:

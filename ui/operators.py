@@ -25,11 +25,11 @@ CSRF_HEADER = "X-CSRF-Token"
 
 
 class Session(StrictValue):
-    """What the asker may do."""
+    """Rights of the caller."""
 
     is_operator: bool
     refusal: str
-    """Reason and next step for who is not an operator; empty otherwise."""
+    """Reason and next step for a caller who is not an operator; empty otherwise."""
     csrf_token: str
     """Value of the header `X-CSRF-Token` of requests that an operator alone may send."""
 
@@ -43,7 +43,7 @@ class Operators:
         self._csrf_token = secrets.token_urlsafe(32)
 
     def session(self, request: Request) -> Session:
-        """Return what the asker of a request may do."""
+        """Return the rights of the caller."""
         refusal = self._refusal(request)
         return Session(is_operator=not refusal, refusal=refusal, csrf_token=self._csrf_token)
 

@@ -127,7 +127,7 @@ def test_no_foreign_card_of_take_six_occurs_in_the_page_or_in_an_answer(open_pag
         texts.append((turn, page.evaluate(SHOWN)))
         if turn == 1:
             keep(page, "play-take-six")
-        opened[turn + 1] = set()  # what arrives from here on is of the next round
+        opened[turn + 1] = set()  # later answers belong to the next round
         page.locator("#list summary").click()
         page.locator("#choices button").first.click()
     page.wait_for_function("(least) => document.querySelectorAll('#moves li').length >= least", arg=3 * players)

@@ -1,4 +1,4 @@
-"""What an index shows of the product and of the client: description, links, classifiers."""
+"""Metadata of the product and of the client for a package index: description, links, classifiers."""
 
 from __future__ import annotations
 

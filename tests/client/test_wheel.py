@@ -1,4 +1,4 @@
-"""What the client's wheel holds, what it imports, and that it stands beside the product."""
+"""Files and imports of the client's wheel, and its installation beside the product."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def expect(planned: Sequence[Planned], *, jobs: int, limit_s: float | None = Non
             free_s[place] = ended_s[ready.stage.id] = now_s + ready.seconds
         elif any(moment > now_s for moment in free_s):  # wait for the next end of another stage
             free_s[place] = min(moment for moment in free_s if moment > now_s)
-        else:  # what they need is not planned
+        else:  # a stage that they need is not planned
             late = [one.stage.id for one in waiting]
             break
     return Expected(max(ended_s.values(), default=0.0), tuple(late))
