@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from zerofleet.cli.laboratory import events
 from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.errors import Unavailable, first_error
 from zerofleet.presets.theses.planning import Planned
@@ -19,8 +18,6 @@ from zerofleet.strength.claims.verdicts import DIVERGED
 
 __all__ = ["Schedule", "run_stages"]
 
-LAST_LINES = 3
-LINE_BYTES = 1 << 26  # a result is one line
 _POLL_S = 0.2
 
 
@@ -90,29 +87,14 @@ def _without_network(reason: str) -> dict[str, Any]:
 
 
 async def _run(planned: Planned, folder: Path, on_progress: Callable[[Planned, float, str], None]) -> dict[str, Any]:
-    pipe = asyncio.subprocess.PIPE
-    words = (sys.executable, "-m", "laboratory.stage", str(folder), str(os.getpid()))
-    process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=pipe, limit=LINE_BYTES)
     result: dict[str, Any] | None = None
-    try:
-        assert process.stdin is not None  # noqa: S101 - a pipe
-        assert process.stdout is not None  # noqa: S101
-        assert process.stderr is not None  # noqa: S101
-        process.stdin.write(planned.stage.model_dump_json().encode())
-        process.stdin.close()
-        errors = asyncio.ensure_future(process.stderr.read())
-        async for line in process.stdout:
-            event = json.loads(line)
+    name, request = f"stage {planned.stage.id}", planned.stage.model_dump_json()
+    async with events(name, "laboratory.stage", str(folder), str(os.getpid()), request=request) as found:
+        async for event in found:
             if event.pop("event") == "result":
                 result = event
             else:
                 on_progress(planned, min(0.99, event["share"]), event["remark"])
-        last = (await errors).decode(errors="replace").strip().splitlines()[-LAST_LINES:]
-        code = await process.wait()
-        if code or result is None:
-            raise Unavailable(f"stage {planned.stage.id} exited with code {code}: {' / '.join(last)}")
-        return result
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    if result is None:
+        raise Unavailable(f"{name} ended without a result")
+    return result

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zerofleet.errors import Unavailable, first_error
+from zerofleet.cli.laboratory import events
+from zerofleet.errors import first_error
 from zerofleet.presets.trial import Trial
 
 __all__ = ["TrialResult", "run_trials"]
-
-LAST_LINES = 3
-LINE_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -56,29 +52,11 @@ async def run_trials(
 
 
 async def _run(trial: Trial, result: TrialResult, on_event: Callable[[TrialResult, dict[str, Any]], None]) -> None:
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "laboratory", stdin=pipe, stdout=pipe, stderr=pipe, limit=LINE_BYTES
-    )
-    try:
-        assert process.stdin is not None  # noqa: S101 - a pipe
-        assert process.stdout is not None  # noqa: S101
-        assert process.stderr is not None  # noqa: S101
-        process.stdin.write(trial.model_dump_json().encode())
-        process.stdin.close()
-        errors = asyncio.ensure_future(process.stderr.read())
-        async for line in process.stdout:
-            event = json.loads(line)
+    async with events(f"the trial of seed {trial.seed}", "laboratory", request=trial.model_dump_json()) as found:
+        async for event in found:
             kind = event.pop("event")
             if kind == "judgement":
                 result.judgements.append(event)
             elif kind == "end":
                 result.end = event
             on_event(result, {"kind": kind, **event})
-        last = (await errors).decode(errors="replace").strip().splitlines()[-LAST_LINES:]
-        if code := await process.wait():
-            raise Unavailable(f"the trial of seed {trial.seed} exited with code {code}: {' / '.join(last)}")
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
