@@ -65,9 +65,10 @@ class WatchedGames:
         self._polls: SharedPolls[RunningGames] = SharedPolls(every_s)
         self._seen: dict[tuple[str, int], _Seen] = {}
 
-    def __len__(self) -> int:
+    @property
+    def polls(self) -> int:
         """Number of polls in progress."""
-        return len(self._polls)
+        return self._polls.count
 
     async def follow(self, run: OpenRun, seat: int) -> AsyncGenerator[RunningGames]:
         """Yield the games in progress at once and then every second; `seat` is that of games with hidden information, from 1.

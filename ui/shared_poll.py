@@ -34,7 +34,8 @@ class SharedPolls(Generic[Found]):
         self._polls: dict[Hashable, _Poll[Found]] = {}
         self._last: dict[Hashable, tuple[float, Found]] = {}
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
         """Number of keys that somebody follows."""
         return len(self._polls)
 

@@ -22,7 +22,7 @@ const models = (versions) => {
 /** Write the state of the page; a worker that is away has a notice, and the boards go on with finished games. */
 function tell() {
   byId("state").textContent = showsRunning()
-    ? `${new Set(live.games.map(({ board }) => board)).size} games of ${live.worker}`
+    ? `${boards.filter(({ item }) => !item.hidden).length} games of ${live.worker}`
     : stored === null ? "reading…" : `${count(stored)} games stored`;
   byId("state").classList.toggle("good", showsRunning());
   byId("speeds").hidden = showsRunning();
@@ -106,8 +106,8 @@ function follow(board, game) {
   board.link.textContent = `Game ${game.uid.slice(0, 8)}`;
   if (game.scores) board.link.href = replay(game.uid);
   else board.link.removeAttribute("href");
-  const value = game.values ? ` · value ${signed(game.values[0])} for player 1` : "";
-  board.about.textContent = `${game.scores ? result(game.scores) : `in progress${value}`} · ${models(game.versions)}`;
+  const value = game.values ? `value ${signed(game.values[0])} for player 1` : "in progress";
+  board.about.textContent = `${game.scores ? result(game.scores) : value} · ${models(game.versions)}`;
   board.heldUntil = game.scores ? Date.now() + 1000 * HOLD_S : 0;
   show(board, game.ply);
 }
@@ -118,9 +118,7 @@ function take(now) {
   live = now;
   learn(now);
   if (!boards.length || was !== showsRunning()) rebuild();
-  tell();
-  if (!showsRunning()) return;
-  boards.forEach((board, number) => {
+  if (showsRunning()) boards.forEach((board, number) => {
     const games = now.games.filter((game) => game.board === number);
     const same = games.find(({ uid }) => uid === board.game?.uid), running = games.find(({ scores }) => !scores);
     if (same) follow(board, same);
@@ -129,6 +127,7 @@ function take(now) {
       if (next) follow(board, next);
     }
   });
+  tell();
 }
 
 /** Follow the worker while somebody looks: a page that is paused, in the background, or shows finished games has no stream. */
