@@ -1,4 +1,4 @@
-"""Games in progress: a worker's answer on the boards, one request in the interval for any number of browsers, and no other hand."""
+"""Games in progress: a worker's answer on the boards, one request in the interval for all browsers, and no other hand."""
 
 from __future__ import annotations
 
