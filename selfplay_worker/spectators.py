@@ -1,4 +1,4 @@
-"""Spectators of a worker: copies of a few games in progress, made only while somebody asks for them.
+"""Spectators of a worker: copies of a few games in progress, made only after a request for them.
 
 Without a request in the last `WATCHED_S` the lanes check one flag in each step and copy nothing. With one, each lane copies its
 shown games after a step, between two advances of its block. An answer is rendered in a thread, once in `FRESH_S` for any number
@@ -34,7 +34,7 @@ WATCHED_S = 3.0
 """Time after a request in which games are still copied, for the next request."""
 FRESH_S = 0.5
 """Time in which all requests for a seat receive one answer."""
-FIRST_COPY_S = 1.0
+FIRST_COPY_S = 2.0
 """Time that a first request waits for the copies of a step."""
 ENDED_S = 3.0
 """Time in which answers show a game that has ended, so that each of several readers a second receives it."""
@@ -141,7 +141,7 @@ class Spectators:
         self._until = asyncio.get_running_loop().call_later(WATCHED_S, self._forget)
 
     def _forget(self) -> None:
-        """Nobody has asked: drop every copy."""
+        """Drop every copy, as there was no request for a time."""
         self.is_watched, self._until = False, None
         self._has_copies.clear()
         for kept in (self._running, self._ended, self._renderings, self._pictures):

@@ -36,7 +36,7 @@ class SharedPolls(Generic[Found]):
 
     @property
     def count(self) -> int:
-        """Number of keys that somebody follows."""
+        """Number of keys that are followed."""
         return len(self._polls)
 
     async def follow(self, key: Hashable, source: Callable[[], Source[Found]]) -> AsyncGenerator[Found]:

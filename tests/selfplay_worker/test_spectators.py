@@ -13,6 +13,7 @@ from worker_at_work import changed, working
 
 import games
 from games.core import Game
+from games.pictures import seen_picture
 from games.positions import replay
 from selfplay_worker import spectators
 from selfplay_worker.game_register import Ticket
@@ -257,7 +258,12 @@ async def test_a_worker_of_hidden_information_shows_pictures_until_its_games_end
         found = await looks(seen_services[0], stream, until_games=2)
     entries = [one for look in found for one in look.games]
     assert {one.moves for one in entries} == {None}
-    assert all(one.picture and one.picture.startswith("<svg") for one in entries)
+    records = {uid: decode_record(payload) for uid, payload in stream.published.items()}
+    compared = [(one, records[one.uid]) for one in entries if one.uid in records]
+    for one, record in compared:
+        state = replay(game, list(record.moves)[: one.ply], record.seed)
+        assert one.picture == seen_picture(game, state, 0)
+    assert any(one.scores is not None for one, _ in compared)
     assert len({one.ply for one in entries}) > 2
 
 

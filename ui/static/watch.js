@@ -130,7 +130,7 @@ function take(now) {
   tell();
 }
 
-/** Follow the worker while somebody looks: a page that is paused, in the background, or shows finished games has no stream. */
+/** Follow the worker while the page is looked at: one that is paused, in the background, or shows finished games has no stream. */
 function listen() {
   source?.close();
   source = null;
