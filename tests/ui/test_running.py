@@ -17,13 +17,15 @@ from games.errors import IllegalMove
 from games.kit import svg
 from games.pictures import seen_picture
 from games.positions import new_state, replay
+from ui import service
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from ui.running import WatchedGames
 from ui.settings import UiSettings
 from ui.worker_games import WorkerAccess
 from zerofleet.contracts.games_in_progress import MOST_ANSWER_BYTES, GameInProgress, games_path, read_games, written_games
-from zerofleet.errors import ConfigurationError, InvalidRequest
+from zerofleet.errors import ConfigurationError, InvalidRequest, Unavailable
+from zerofleet.service.lifecycle import Service
 from zerofleet.service.probes import Answer, ProbeServer
 from zerofleet.service.settings import read_settings
 from zerofleet.storage.run_paths import RunPaths
@@ -192,6 +194,21 @@ async def test_services_elsewhere_are_reached_by_their_addresses_alone(worker, t
     access = WorkerAccess(settings.probed_workers, SECRET, is_elsewhere=True)
     async with serving(tmp_path, connected, access) as client:
         assert (await shown(client))["is_live"]
+
+
+async def test_the_settings_of_the_pages_reach_their_polls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+
+    def refuse(catalogue: Catalogue, **given: Any) -> None:
+        seen.update(given)
+        raise Unavailable("enough")
+
+    monkeypatch.setattr(service, "create_app", refuse)
+    arguments = ["--run-dir", str(tmp_path), "--worker-addresses", "a:9100", "--games-token", SECRET]
+    settings, _ = read_settings(UiSettings, [*arguments, "--services-elsewhere", "true"], {})
+    with pytest.raises(Unavailable, match="enough"):
+        await service.serve(Service(settings), settings)
+    assert seen["watched"]._access == WorkerAccess((("a", 9100),), SECRET, is_elsewhere=True)
 
 
 @pytest.mark.parametrize(
