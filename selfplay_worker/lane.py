@@ -20,6 +20,7 @@ from selfplay_worker.exploration import ExplorationSchedule
 from selfplay_worker.game_register import FinishedGame, GameRegister, Ticket
 from selfplay_worker.openings import Draft, Openings
 from selfplay_worker.resignation import ResignationCalibration
+from selfplay_worker.spectators import Spectators
 from selfplay_worker.stopping import Stop
 from selfplay_worker.traces import BlockTraces
 from zerofleet.evaluators.base import LeafBatch
@@ -61,6 +62,7 @@ class Crew:
     staleness: Literal["finish", "switch", "drop"]
     openings: Openings
     exploration: ExplorationSchedule
+    spectators: Spectators
     sync: bool = False
     """Whether the one game of the one lane and its version alternate."""
 
@@ -72,6 +74,7 @@ class Lane:
         self._block = block
         self._crew = crew
         self._games: dict[int, Ticket] = {}  # by slot
+        self._boards = crew.spectators.reserve(len(block))
         self._traces = BlockTraces()
         self._version = 0  # the adopted version this lane has acted on
         self._last_played = 0  # version of the last finished game
@@ -178,10 +181,15 @@ class Lane:
         self._block.begin(slot, seed=seed, versions=[self._version] * self._seats, opening=opening)
 
     def _collect(self) -> None:
-        """Hand finished games to the publisher; update the resignation threshold."""
+        """Hand finished games to the publisher, and shown ones to spectators; update the resignation threshold."""
         finished = self._block.finished()
+        is_watched = self._crew.spectators.is_watched
+        if is_watched:
+            self._crew.spectators.note(self._boards, self._block, self._games)
         for slot in finished:
             played = self._block.take(slot)
+            if is_watched and slot < len(self._boards):
+                self._crew.spectators.end(self._boards[slot], played.scores)
             self._traces.end(slot)
             self._crew.openings.remember(played)
             ticket = self._games.pop(slot)

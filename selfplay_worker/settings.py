@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from zerofleet.evaluators.transports import Transport
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.presets.warm_start import WarmStartSettings
+from zerofleet.rpc.security.credentials import require_secret
 from zerofleet.search import SearchSettings
 from zerofleet.search.afterstates.settings import AfterstateSettings
 from zerofleet.service.settings import StoreSettings
@@ -44,6 +45,9 @@ class WorkerSettings(StoreSettings):
     """Address of the gatekeeper: host:port or unix:/path."""
     token: SecretStr | None = None
     """Token of this service's role, for services that require one."""
+    games_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None
+    """Secret that a request for games in progress shows as `Authorization: Bearer`, at least 16 characters; the web application
+    has the same setting. Without it such requests are answered only where `metrics_host` is loopback."""
     stream_url: str
     """Stream of finished games: sqlite:///path, redis://host or rediss://host."""
     stream_name: str = "games"

@@ -26,6 +26,7 @@ from selfplay_worker.opposition import make_opponents
 from selfplay_worker.publisher import Publisher
 from selfplay_worker.resignation import NEVER, ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.spectators import Spectators
 from selfplay_worker.stopping import Stop
 from selfplay_worker.warm_start import WarmStart
 from selfplay_worker.warmup import warm_up
@@ -139,6 +140,7 @@ class SelfPlay:
         """
         service.on_drain("games", self._stop_games)
         service.on_drain("publish", self._publisher.flush)
+        self._crew.spectators.open(service, self._settings)
         try:
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._follow(champions))
@@ -223,6 +225,7 @@ def make_crew(
         staleness=settings.selfplay.staleness,
         openings=Openings(game, settings.selfplay),
         exploration=ExplorationSchedule(settings.selfplay, _games_of(game, settings), thread=thread, rng=rng),
+        spectators=Spectators(game, settings.name),
         sync=settings.selfplay.sync,
     )
 

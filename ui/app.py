@@ -29,6 +29,7 @@ from ui.pages import Pages, static_files
 from ui.planning import ClusterEndpoints
 from ui.playing import PlayEndpoints
 from ui.reading import ReadingEndpoints
+from ui.running import WatchedGames
 from ui.searches import Searches
 from ui.security import Guard
 from ui.setting_up import SetupEndpoints
@@ -37,6 +38,7 @@ from ui.studies import Studies
 from ui.studying import StudyEndpoints
 from ui.tables import Tables
 from ui.watching import WatchEndpoints
+from ui.worker_games import WorkerAccess
 
 __all__ = ["LOOPBACK_NAMES", "create_app"]
 
@@ -51,6 +53,7 @@ def create_app(
     operator_token: str = "",
     live: LiveRuns | None = None,
     jobs: LadderJobs | None = None,
+    watched: WatchedGames | None = None,
     max_tables: int = 32,
     costs: Path | None = None,
     is_elsewhere: bool = False,
@@ -64,6 +67,7 @@ def create_app(
         operator_token: Secret of operators, which counts as `token` too; empty for none.
         live: Pollers of the services.
         jobs: Player of missing ladder games.
+        watched: Polls of the games in progress.
         max_tables: Maximum number of games in progress.
         is_elsewhere: Whether the services of the runs are where these pages do not see them.
         costs: Cost file for the page of the cluster; None for the shipped example.
@@ -73,7 +77,8 @@ def create_app(
     tables, studies = Tables(max_tables, servers), Studies(servers)
     live, jobs = live or LiveRuns(), jobs or LadderJobs()
     reading, playing = ReadingEndpoints(catalogue, live), PlayEndpoints(catalogue, tables)
-    endpoints = [*reading.endpoints(), *WatchEndpoints(catalogue).endpoints(), *playing.endpoints()]
+    watching = WatchEndpoints(catalogue, watched or WatchedGames(WorkerAccess(is_elsewhere=is_elsewhere)))
+    endpoints = [*reading.endpoints(), *watching.endpoints(), *playing.endpoints()]
     endpoints += ExportEndpoints(catalogue).endpoints()
     climbs = ClimbEndpoints(catalogue, jobs, Operators(token, operator_token), is_elsewhere=is_elsewhere)
     endpoints += climbs.endpoints()

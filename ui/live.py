@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ui.catalogue import OpenRun
+from ui.shared_poll import SharedPolls
 from zerofleet.errors import ZerofleetError
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
@@ -47,59 +47,33 @@ class LiveRuns:
     """Pollers of the runs that browsers look at."""
 
     def __init__(self, *, every_s: float = LOOK_EVERY_S) -> None:
-        self._every_s = every_s
-        self._pollers: dict[str, _Poller] = {}
+        self._polls: SharedPolls[Look] = SharedPolls(every_s)
 
-    async def follow(self, run: OpenRun) -> AsyncGenerator[Look]:
+    def follow(self, run: OpenRun) -> AsyncGenerator[Look]:
         """Yield the state at once and then every second, from the services or else from the files.
 
         Raises nothing but what the files raise. Cancellation: the last browser that leaves ends the poll.
         """
-        poller = self._pollers.get(run.name)
-        if poller is None:
-            poller = self._pollers[run.name] = _Poller(run, self._every_s)
-        poller.followers += 1
-        try:
-            while True:
-                yield await poller.next()
-        finally:
-            poller.followers -= 1
-            if not poller.followers:
-                self._pollers.pop(run.name, None)
-                await poller.aclose()
+        return self._polls.follow(run.name, lambda: _Services(run))
 
 
-class _Poller:
-    """Poll of one run, shared by its followers."""
+class _Services:
+    """Services of one run as they are seen."""
 
-    def __init__(self, run: OpenRun, every_s: float) -> None:
-        self.followers = 0
+    def __init__(self, run: OpenRun) -> None:
         self._run = run
-        self._every_s = every_s
         self._events: deque[Event] = deque(maxlen=EVENTS_SHOWN)
-        self._look: asyncio.Task[Look] | None = None
-        self._looked_at_s = 0.0
         self._services: list[AttachedService] = []
         self._observer: Observer | None = None
         self._address = ""
         self._gatekeeper = contextlib.AsyncExitStack()
 
-    async def next(self) -> Look:
-        """Return the next state; all followers receive the same one. Cancellation: the others still receive it."""
-        if self._look is None or self._look.done():
-            self._look = asyncio.create_task(self._looked())
-        return await asyncio.shield(self._look)
-
     async def aclose(self) -> None:
-        """End the poll."""
-        if self._look is not None:
-            self._look.cancel()
-            await asyncio.gather(self._look, return_exceptions=True)
+        """Close the connection to the gatekeeper."""
         await self._gatekeeper.aclose()
 
-    async def _looked(self) -> Look:
-        await asyncio.sleep(self._looked_at_s + self._every_s - time.monotonic())
-        self._looked_at_s = time.monotonic()
+    async def look(self) -> Look:
+        """Return the state of the run. Cancellation: nothing is lost."""
         found = await asyncio.to_thread(live_services, self._run.paths)
         if not found:
             await self._forget()

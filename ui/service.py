@@ -11,7 +11,9 @@ import uvicorn
 
 from ui.app import LOOPBACK_NAMES, create_app
 from ui.catalogue import Catalogue
+from ui.running import WatchedGames
 from ui.settings import UiSettings
+from ui.worker_games import WorkerAccess
 from zerofleet.errors import Unavailable
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service.lifecycle import Service
@@ -33,12 +35,14 @@ async def serve(service: Service, settings: UiSettings) -> None:
     catalogue = Catalogue(settings.runs, None if settings.runs is not None else settings.run_dir)
     named = [name.strip() for name in settings.page_host_names.split(",") if name.strip()]
     names = (*LOOPBACK_NAMES, *named) if settings.is_loopback or named else ("*",)
+    access = WorkerAccess(settings.probed_workers, plain(settings.games_token), is_elsewhere=settings.services_elsewhere)
     app = create_app(
         catalogue,
         host_names=names,
         token=plain(settings.page_token) or "",
         operator_token=plain(settings.page_operator_token) or "",
         max_tables=settings.max_tables,
+        watched=WatchedGames(access),
         costs=settings.costs,
         is_elsewhere=settings.services_elsewhere,
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
+from ui.worker_games import worker_address
+from zerofleet.rpc.security.credentials import require_secret
+from zerofleet.service.loopback import is_loopback
 from zerofleet.service.ports import PAGE_PORT
 from zerofleet.service.settings import ServiceSettings
 
@@ -40,16 +42,32 @@ class UiSettings(ServiceSettings):
     services_elsewhere: bool = False
     """Whether the services of the runs are in other containers or on other machines, where these pages do not see whether they
     are alive."""
+    worker_addresses: str = ""
+    """HTTP ports of self-play workers, `host:port` separated by commas, that show their games in progress. Needed only where
+    workers are on other machines than the pages; they belong to one run, `run_dir`, and require `games_token`."""
+    games_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None
+    """Secret that the self-play workers require for their games in progress, at least 16 characters; the workers have the same
+    setting."""
     costs: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = None
     """Cost file of `zerofleet bench --save` for the page of the cluster; without it, the example of the package."""
 
     @property
     def is_loopback(self) -> bool:
         """Whether the pages are reached from this machine alone."""
-        try:
-            return self.page_host == "localhost" or ip_address(self.page_host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.page_host)
+
+    @property
+    def probed_workers(self) -> tuple[tuple[str, int], ...]:
+        """Hosts and ports of `worker_addresses`."""
+        return tuple(worker_address(text) for text in self.worker_addresses.split(",") if text.strip())
+
+    @model_validator(mode="after")
+    def _addresses_of_one_run_with_a_token(self) -> Self:
+        if self.probed_workers and self.games_token is None:
+            raise ValueError("worker_addresses need games_token: workers refuse other machines without it")
+        if self.probed_workers and self.runs is not None:
+            raise ValueError("worker_addresses belong to one run: set run_dir in place of runs")
+        return self
 
     @model_validator(mode="after")
     def _elsewhere_only_with_a_token(self) -> Self:

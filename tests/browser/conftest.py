@@ -55,6 +55,12 @@ def stand_in_gatekeeper() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def stand_in_worker() -> ModuleType:
+    """Return the module with the stand-in for a worker."""
+    return _module("stand_in_worker", "tests/browser/stand_in_worker.py")
+
+
+@pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory, golden: ModuleType) -> Path:
     """Return a folder with the run `golden`, and the same under a hostile name."""
     folder = tmp_path_factory.mktemp("runs")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import games
+from games.pictures import seen_picture
 from games.positions import legal, new_state
-from zerofleet.library.seated_game import SeatedGame, seen_picture
+from zerofleet.library.seated_game import SeatedGame
 from zerofleet.testing import built_in_games
 
 PLIES = 12

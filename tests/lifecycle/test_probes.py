@@ -140,6 +140,45 @@ async def test_a_failing_page_shows_no_details_and_the_others_still_work(server)
     assert await status(server, b"GET /readyz HTTP/1.1\r\n\r\n") == 200
 
 
+async def test_a_path_that_is_added_later_has_a_token_of_its_own_and_may_wait(server):
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def waiting() -> Answer:
+        asked.set()
+        await go_on.wait()
+        return Answer(200, b"late\n")
+
+    server.add("/late", waiting, token=TOKEN)
+    assert await status(server, b"GET /late HTTP/1.1\r\n\r\n") == 401
+    assert not asked.is_set()
+    shown = f"GET /late HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    late = asyncio.create_task(ask(server, shown))
+    await asked.wait()
+    assert await status(server, b"GET /readyz HTTP/1.1\r\n\r\n") == 200
+    go_on.set()
+    assert (await late).endswith(b"\r\n\r\nlate\n")
+
+
+async def test_a_path_that_waits_too_long_is_cut_off_and_one_that_fails_shows_no_details(server, monkeypatch):
+    async def failing() -> Answer:
+        return broken()
+
+    async def endless() -> Answer:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    server.add("/failing", failing)
+    answer = await ask(server, b"GET /failing HTTP/1.1\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 500")
+    assert b"shadow" not in answer
+    monkeypatch.setattr(probes, "REQUEST_TIMEOUT_S", 0.05)
+    server.add("/endless", endless)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /endless HTTP/1.1\r\n\r\n")
+    assert await cut_off(reader)
+    writer.close()
+
+
 async def test_closing_the_probes_closes_open_connections():
     server = await ProbeServer({}).start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -83,10 +83,10 @@ async def test_followers_of_one_run_share_its_polls(runs):
     first, second = (live.follow(catalogue.get("golden")) for _ in range(2))
     one, other = await anext(first), await anext(second)
     assert one.overview().champion == other.overview().champion == 2
-    assert len(live._pollers) == 1
+    assert live._polls.count == 1
     await first.aclose()
     await second.aclose()
-    assert not live._pollers
+    assert live._polls.count == 0
     catalogue.close()
 
 
@@ -102,7 +102,7 @@ async def test_a_stream_of_a_run_that_cannot_be_read_ends_with_the_reason(runs, 
         refused = await client.get("/api/v1/runs/damaged/overview")
     assert refused.status_code == 409
     assert streamed.text == f"retry: 3000\n\nevent: fault\ndata: {refused.text}\n\n"
-    assert not live._pollers
+    assert live._polls.count == 0
 
 
 async def test_the_overview_of_a_live_run_is_that_of_zerofleet_status(runs, tmp_path):

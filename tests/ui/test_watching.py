@@ -10,12 +10,12 @@ import pytest
 
 import games
 from games.core import play
+from games.pictures import seen_picture
 from games.positions import new_state
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
-from zerofleet.library.seated_game import seen_picture
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.runs import RunDirectory
 

@@ -1,16 +1,48 @@
-// Boards that replay the newest finished games; when a game has ended, its board takes the newest game that no board has shown.
-import { byId, count, el, fetchJson, notice, path, result, run } from "./common.js";
+// Boards of self-play. Finished games: each board replays one, then takes the newest that no board has shown. Games in progress: each
+// board follows one game of a worker after another; while no worker answers, the boards show finished games.
+import { byId, count, el, fetchJson, notice, path, result, run, signed } from "./common.js";
 
-const HOLD_S = 2, ASK_EVERY_MS = 2000, FALLBACK = { boards: "9", speed: "2", seat: "1" };
+const HOLD_S = 2, ASK_EVERY_MS = 2000, FALLBACK = { games: "finished", boards: "9", speed: "2", seat: "1" };
+const LOST = "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.";
 const form = byId("choices"), boards = [];
 let waiting = [], newest = -1, isPaused = matchMedia("(prefers-reduced-motion: reduce)").matches, isAsking = false, askedAt = 0, about = null;
+let stored = null, source = null, live = null;
 
 const chosen = (name) => form.elements[name].value;
-const picture = (uid, ply) => `${path("runs", run, "watch", uid, ply)}${about.is_hidden ? `?seat=${chosen("seat")}` : ""}`;
+const wantsRunning = () => chosen("games") === "running";
+const showsRunning = () => wantsRunning() && Boolean(live?.games.length);
+const seen = () => (about?.is_hidden ? `?seat=${chosen("seat")}` : "");
+const picture = (game, ply) => `${path("runs", run, game.index === undefined ? "running" : "watch", game.uid, ply)}${seen()}`;
+const replay = (uid) => `/runs/${encodeURIComponent(run)}/games/${encodeURIComponent(uid)}`;
 const models = (versions) => {
   const known = [...new Set(versions)].map((version) => version || "–");
   return `model${known.length > 1 ? "s" : ""} ${known.join(", ")}`;
 };
+
+/** Write the state of the page; a worker that is away has a notice, and the boards go on with finished games. */
+function tell() {
+  byId("state").textContent = showsRunning()
+    ? `${boards.filter(({ item }) => !item.hidden).length} games of ${live.worker}`
+    : stored === null ? "reading…" : `${count(stored)} games stored`;
+  byId("state").classList.toggle("good", showsRunning());
+  byId("speeds").hidden = showsRunning();
+  byId("of-running").hidden = !showsRunning();
+  byId("of-finished").hidden = showsRunning() || !stored;
+  const nothing = stored === 0 ? "No game is stored yet. The boards begin with the first one." : "";
+  if (showsRunning()) notice();
+  else if (wantsRunning()) notice(live ? `${live.reason} ${nothing || "Finished games are shown meanwhile."}` : "Asking a worker for its games in progress…");
+  else if (stored !== null) notice(nothing);
+}
+
+/** Note what is known about the game of the run; the first time, the seats become choices. */
+function learn({ players, is_hidden }) {
+  if (about) return;
+  about = { is_hidden };
+  form.elements.seat.append(...Array.from({ length: players }, (_, seat) => el("option", {}, seat + 1)));
+  form.elements.seat.value = asked.get("seat") ?? FALLBACK.seat;
+  if (!chosen("seat")) form.elements.seat.value = FALLBACK.seat;
+  byId("seats").hidden = !is_hidden;
+}
 
 /** Ask for games that are newer than all known ones; a board that waits for one asks at most every two seconds. */
 async function ask(limit) {
@@ -18,13 +50,14 @@ async function ask(limit) {
   isAsking = true;
   askedAt = Date.now();
   try {
-    about = await fetchJson(`${path("runs", run, "watch")}?${new URLSearchParams({ limit, ...(newest >= 0 ? { after: newest } : {}) })}`);
-    newest = Math.max(newest, ...about.games.map(({ index }) => index));
-    waiting = [...about.games, ...waiting].slice(0, limit);
-    byId("state").textContent = `${count(about.total)} games stored`;
-    notice(about.total ? "" : "No game is stored yet. The boards begin with the first one.");
+    const found = await fetchJson(`${path("runs", run, "watch")}?${new URLSearchParams({ limit, ...(newest >= 0 ? { after: newest } : {}) })}`);
+    newest = Math.max(newest, ...found.games.map(({ index }) => index));
+    waiting = [...found.games, ...waiting].slice(0, limit);
+    stored = found.total;
+    learn(found);
+    tell();
   } catch (error) {
-    notice(error.message, true);
+    if (!showsRunning()) notice(error.message, true);
   } finally {
     isAsking = false;
   }
@@ -32,10 +65,11 @@ async function ask(limit) {
 
 /** Show a position; resolves when its picture is there, so that a slow connection slows the replay and drops nothing. */
 async function show(board, ply) {
+  const { game } = board, name = board.link.textContent;
   board.ply = ply;
-  board.img.src = picture(board.game.uid, ply);
-  board.img.alt = `Game ${count(board.game.index)}, position ${ply} of ${board.game.plies}`;
-  board.position.textContent = `${ply} of ${board.game.plies}`;
+  board.img.src = picture(game, ply);
+  board.img.alt = game.plies === undefined ? `${name}, position ${ply}` : `${name}, position ${ply} of ${game.plies}`;
+  board.position.textContent = game.plies === undefined ? `ply ${ply}` : `${ply} of ${game.plies}`;
   board.bar.value = ply;
   await board.img.decode().catch(() => undefined); // replaced by a later one, or refused
 }
@@ -45,7 +79,7 @@ function begin(board, game) {
   board.bar.max = game.plies;
   board.bar.setAttribute("aria-label", `Moves of game ${count(game.index)}`);
   board.link.textContent = `Game ${count(game.index)}`;
-  board.link.href = `/runs/${encodeURIComponent(run)}/games/${encodeURIComponent(game.uid)}`;
+  board.link.href = replay(game.uid);
   board.about.textContent = `${result(game.scores)} · ${count(game.plies)} plies · ${models(game.versions)}`;
   board.item.hidden = false;
   return show(board, 0);
@@ -55,15 +89,63 @@ function begin(board, game) {
 async function step(board) {
   if (board.game && board.ply < board.game.plies) return show(board, board.ply + 1);
   if (!waiting.length) await ask(boards.length);
+  if (!boards.includes(board)) return undefined;
   const next = waiting.shift() ?? board.game;
   return next ? begin(board, next) : undefined;
+}
+
+/** Show a game in progress, or the end of one, on a board. */
+function follow(board, game) {
+  const isSame = board.game?.uid === game.uid;
+  const isOld = isSame && board.ply === game.ply && Boolean(board.game.scores) === Boolean(game.scores) && board.seat === seen();
+  if (isOld) return;
+  board.game = game;
+  board.seat = seen();
+  board.item.hidden = false;
+  board.bar.hidden = true;
+  board.link.textContent = `Game ${game.uid.slice(0, 8)}`;
+  if (game.scores) board.link.href = replay(game.uid);
+  else board.link.removeAttribute("href");
+  const value = game.values ? `value ${signed(game.values[0])} for player 1` : "in progress";
+  board.about.textContent = `${game.scores ? result(game.scores) : value} · ${models(game.versions)}`;
+  board.heldUntil = game.scores ? Date.now() + 1000 * HOLD_S : 0;
+  show(board, game.ply);
+}
+
+/** Take the worker's present games. A game that has ended stays on its board for two seconds, or until there is another. */
+function take(now) {
+  const was = showsRunning();
+  live = now;
+  learn(now);
+  if (!boards.length || was !== showsRunning()) rebuild();
+  if (showsRunning()) boards.forEach((board, number) => {
+    const games = now.games.filter((game) => game.board === number);
+    const same = games.find(({ uid }) => uid === board.game?.uid), running = games.find(({ scores }) => !scores);
+    if (same) follow(board, same);
+    if (!same || (same.scores && Date.now() >= board.heldUntil)) {
+      const next = running ?? (same ? null : games.at(-1));
+      if (next) follow(board, next);
+    }
+  });
+  tell();
+}
+
+/** Follow the worker while the page is looked at: one that is paused, in the background, or shows finished games has no stream. */
+function listen() {
+  source?.close();
+  source = null;
+  if (!wantsRunning() || isPaused || document.hidden) return;
+  const opened = source = new EventSource(`${path("runs", run, "running", "events")}?seat=${about ? chosen("seat") : asked.get("seat") ?? FALLBACK.seat}`);
+  const onlyNow = (handle) => (event) => { if (source === opened) handle(event); };
+  opened.addEventListener("games", onlyNow((event) => take(JSON.parse(event.data))));
+  opened.addEventListener("error", onlyNow(() => notice(opened.readyState === EventSource.CLOSED ? "The games in progress cannot be shown. Reload the page for the reason." : LOST, true)));
 }
 
 const pause = (seconds) => new Promise((resolve) => { setTimeout(resolve, 1000 * seconds); });
 
 async function play(board) {
   while (boards.includes(board)) {
-    if (!isPaused && !document.hidden) await step(board);
+    if (!isPaused && !document.hidden && about && !showsRunning()) await step(board);
     const isAtEnd = !board.game || board.ply === board.game.plies;
     await pause((isAtEnd ? HOLD_S : 0) + 1 / Number(chosen("speed")));
   }
@@ -74,17 +156,31 @@ function addBoard() {
   const item = el("li", { class: "panel", hidden: true },
     el("div", { class: "board-frame" }, img),
     el("p", { class: "card-head" }, link, position), bar, aboutLine);
-  const board = { item, img, link, about: aboutLine, position, bar, game: null, ply: 0 };
+  const board = { item, img, link, about: aboutLine, position, bar, game: null, ply: 0, seat: "", heldUntil: 0 };
   boards.push(board);
   byId("boards").append(item);
   play(board);
 }
 
+/** Remove boards from a number on; the finished games that they show come again where there are no newer ones. */
+function drop(from) {
+  for (const { item, game } of boards.splice(from)) {
+    if (game?.index !== undefined) waiting.push(game);
+    item.remove();
+  }
+}
+
 function resize() {
   const wanted = Number(chosen("boards"));
   byId("boards").dataset.boards = wanted;
-  for (const { item } of boards.splice(wanted)) item.remove();
+  drop(wanted);
   while (boards.length < wanted) addBoard();
+}
+
+/** Begin with empty boards: games of the other kind, still on their way, have no place on them. */
+function rebuild() {
+  drop(0);
+  resize();
 }
 
 function keep() {
@@ -96,29 +192,43 @@ function keep() {
 function toggle() {
   isPaused = !isPaused;
   byId("pause").textContent = isPaused ? "Play" : "Pause";
+  listen();
 }
 
 const asked = new URLSearchParams(location.search);
-for (const name of ["boards", "speed"]) {
+for (const name of ["games", "boards", "speed"]) {
   form.elements[name].value = asked.get(name) ?? FALLBACK[name];
   if (!chosen(name)) form.elements[name].value = FALLBACK[name]; // an address with a value that is not offered
 }
 byId("pause").textContent = isPaused ? "Play" : "Pause";
 byId("pause").addEventListener("click", toggle);
+document.addEventListener("visibilitychange", listen);
 form.addEventListener("submit", (event) => event.preventDefault());
-form.elements.boards.addEventListener("change", () => { resize(); keep(); });
+for (const choice of form.elements.games) {
+  choice.addEventListener("change", () => {
+    live = null;
+    rebuild();
+    tell();
+    keep();
+    listen();
+  });
+}
+form.elements.boards.addEventListener("change", () => {
+  resize();
+  keep();
+  if (live) take(live);
+});
 form.elements.speed.addEventListener("change", keep);
 form.elements.seat.addEventListener("change", () => {
   keep();
-  for (const board of boards) if (board.game) show(board, board.ply);
+  listen();
+  if (!showsRunning()) for (const board of boards) if (board.game) show(board, board.ply);
 });
+listen();
 for (let isFirst = true; !about; isFirst = false) { // a run that cannot be read now may be later
   if (isFirst || (!isPaused && !document.hidden)) await ask(Number(chosen("boards")));
   if (!about) await pause(ASK_EVERY_MS / 1000);
 }
-form.elements.seat.append(...Array.from({ length: about.players }, (_, seat) => el("option", {}, seat + 1)));
-form.elements.seat.value = asked.get("seat") ?? FALLBACK.seat;
-if (!chosen("seat")) form.elements.seat.value = FALLBACK.seat;
-byId("seats").hidden = !about.is_hidden;
-resize();
-if (isPaused) for (const board of boards) await step(board);
+if (!boards.length) resize();
+if (isPaused && wantsRunning()) take(await fetchJson(`${path("runs", run, "running")}${seen()}`));
+if (isPaused && !showsRunning()) for (const board of boards) await step(board);

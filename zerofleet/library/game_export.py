@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
 from games.kit import svg
+from games.pictures import seen_picture
 from games.positions import parameters_text
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import InvalidRequest, Overloaded
 from zerofleet.library.rasters import SVG, font, parsed, raster, size_of
-from zerofleet.library.seated_game import seen_picture
 from zerofleet.library.stored_games import finished_game, view_moves
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from games import core
 from games.core import Game, State, make
 from games.errors import InvalidParameters
 from games.notation import legal_names
+from games.pictures import seen_picture
 from games.positions import drawing, final_scores, move_names, read_moves, replay
 from zerofleet.contracts.naming import model_name
-from zerofleet.library.seated_game import seen_picture
 
 __all__ = ["Position", "position"]
 

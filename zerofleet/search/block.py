@@ -233,6 +233,13 @@ class SearchBlock:
         """Return the moves played so far in a slot, including the opening."""
         return [int(move) for move in self._history.moves[slot, : self._record(slot)["ply"]]]
 
+    def last_values(self, slot: int) -> tuple[float, ...] | None:
+        """Return the value of the last move's search for each seat, in [-1, 1]; None without a move, or without its search."""
+        ply = int(self._record(slot)["ply"]) - 1
+        if ply < 0 or not self._history.versions[slot, ply]:
+            return None
+        return tuple(self._history.values[slot, ply].tolist())
+
     def play(self, slot: int, action: int) -> None:
         """Play a move in a waiting slot. Raises `IllegalMove` with the legal moves, `ValueError` for a slot not waiting."""
         record = self._record(slot)

@@ -38,7 +38,7 @@ from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service import logs
 from zerofleet.service.pid_namespace import pid_namespace
-from zerofleet.service.probes import Answer, ProbeServer
+from zerofleet.service.probes import Answer, Handler, ProbeServer
 from zerofleet.service.process_end import end_with
 from zerofleet.service.settings import ServiceSettings
 from zerofleet.storage.files import atomic_publish
@@ -61,6 +61,8 @@ class Service:
         self.stopping = asyncio.Event()
         """Set when shutdown is requested."""
         self.metrics_port = 0
+        self.probes = ProbeServer(_paths(self), tokens={"/metrics": plain(settings.metrics_token)})
+        """Server of the HTTP port, to which a service may add paths."""
         self.was_ready = False
         self._is_ready = False
         self._drains: list[tuple[str, Drain]] = []
@@ -145,13 +147,12 @@ async def serve_until_drained(main: Callable[[Service], Awaitable[None]], settin
     code = EXIT_OK
     try:
         tracing.configure(service.name, settings.trace_sample)
-        probes = ProbeServer(_paths(service), tokens={"/metrics": plain(settings.metrics_token)})
-        await probes.start(settings.metrics_host, settings.metrics_port)
-        service.metrics_port = probes.port
+        await service.probes.start(settings.metrics_host, settings.metrics_port)
+        service.metrics_port = service.probes.port
         try:
             code = await _run_to_end(service, main)
         finally:
-            await probes.aclose()
+            await service.probes.aclose()
             if settings.announce is not None:
                 settings.announce.unlink(missing_ok=True)
     except Exception as error:
@@ -224,7 +225,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _paths(service: Service) -> dict[str, Callable[[], Answer]]:
+def _paths(service: Service) -> dict[str, Handler]:
     def readiness() -> Answer:
         if service.is_ready:
             return Answer(200, b"ready\n")

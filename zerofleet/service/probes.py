@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -18,7 +18,7 @@ import structlog
 
 from zerofleet.errors import ConfigurationError
 
-__all__ = ["Answer", "ProbeServer"]
+__all__ = ["Answer", "Handler", "ProbeServer"]
 
 MAX_REQUEST_BYTES = 8192
 MAX_CONNECTIONS = 64  # scrapes and probes take milliseconds: this many are only ever held open on purpose
@@ -45,6 +45,10 @@ class Answer:
     content_type: str = "text/plain; charset=utf-8"
 
 
+Handler = Callable[[], Answer | Awaitable[Answer]]
+"""Function of a path; one that waits is cut off with its connection."""
+
+
 class _Request(NamedTuple):
     """Parsed request; empty if it is too long, truncated or not HTTP."""
 
@@ -56,12 +60,18 @@ class _Request(NamedTuple):
 class ProbeServer:
     """Serves the given paths over HTTP until closed."""
 
-    def __init__(self, paths: Mapping[str, Callable[[], Answer]], *, tokens: Mapping[str, str | None] | None = None) -> None:
+    def __init__(self, paths: Mapping[str, Handler], *, tokens: Mapping[str, str | None] | None = None) -> None:
         """Create it; `tokens` holds the bearer token of each protected path, others are open."""
         self._paths = dict(paths)
         self._tokens = {path: _digest(token.encode()) for path, token in (tokens or {}).items() if token}
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.StreamWriter, None] = {}  # oldest first
+
+    def add(self, path: str, handler: Handler, *, token: str | None = None) -> None:
+        """Serve a further path, with its bearer token where it is protected."""
+        self._paths[path] = handler
+        if token:
+            self._tokens[path] = _digest(token.encode())
 
     async def start(self, host: str, port: int) -> Self:
         """Listen; port 0 selects a free one, see `port`. Raises `ConfigurationError` when the port is in use.
@@ -100,7 +110,7 @@ class ProbeServer:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 request = await _read(reader)
-                writer.write(_response(self._answer(request), with_body=request.method != "HEAD"))
+                writer.write(_response(await self._answer(request), with_body=request.method != "HEAD"))
                 writer.close()
                 await writer.wait_closed()
         except (TimeoutError, OSError):
@@ -113,7 +123,7 @@ class ProbeServer:
         self._open.pop(writer, None)
         writer.transport.abort()
 
-    def _answer(self, request: _Request) -> Answer:
+    async def _answer(self, request: _Request) -> Answer:
         if not request.path.startswith("/"):
             return Answer(400, b"malformed request\n")
         if request.method not in ("GET", "HEAD"):
@@ -125,7 +135,8 @@ class ProbeServer:
         if wanted is not None and not hmac.compare_digest(wanted, _digest(request.token)):
             return Answer(401, b"this path needs a bearer token\n")
         try:
-            return handler()
+            answer = handler()
+            return answer if isinstance(answer, Answer) else await answer
         except Exception as error:  # a failing gauge must neither expose its traceback nor close the port
             log.error("probe.failed", path=request.path, exc_info=error)
             return Answer(500, b"internal error; the service's log has the details\n")

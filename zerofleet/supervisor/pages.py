@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from collections.abc import Iterator, Mapping
+
+from zerofleet.supervisor.probe_client import fetch
 
 __all__ = ["MetricsPage", "fetch_page"]
 
@@ -53,23 +54,7 @@ async def fetch_page(port: int, token: str | None = None) -> MetricsPage | None:
     Cancellation: the connection is closed.
     """
     try:
-        async with asyncio.timeout(TIMEOUT_S):
-            return MetricsPage(await _get(port, token))
+        reply = await fetch("127.0.0.1", port, "/metrics", token=token, most_bytes=MAX_PAGE_BYTES, timeout_s=TIMEOUT_S)
+        return MetricsPage(reply.body.decode()) if reply.status == 200 else None
     except (OSError, TimeoutError, ValueError):
         return None
-
-
-async def _get(port: int, token: str | None) -> str:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        shown = f"Authorization: Bearer {token}\r\n" if token else ""
-        writer.write(f"GET /metrics HTTP/1.1\r\nHost: localhost\r\n{shown}Connection: close\r\n\r\n".encode())
-        answer = await reader.read(MAX_PAGE_BYTES)
-        while part := await reader.read(MAX_PAGE_BYTES):
-            answer += part
-    finally:
-        writer.close()
-    head, _, body = answer.partition(b"\r\n\r\n")
-    if b" 200 " not in head.partition(b"\r\n")[0]:
-        raise ValueError("not a metrics page")
-    return body.decode()

@@ -10,13 +10,14 @@ from pydantic import SecretStr
 
 from zerofleet.errors import ConfigurationError
 from zerofleet.rpc.security.tls import Tls
-from zerofleet.rpc.security.tokens import TokenTable, require_token
+from zerofleet.rpc.security.tokens import SHORTEST_TOKEN, TokenTable, require_token
 
 __all__ = [
     "METRICS_TOKEN_VARIABLE",
     "client_tls",
     "client_token",
     "plain",
+    "require_secret",
     "require_tokens",
     "token_table",
     "without_credentials",
@@ -42,6 +43,20 @@ def token_table(tokens: SecretStr | None) -> TokenTable:
     """Return the tokens of a server; empty if unset."""
     text = plain(tokens)
     return TokenTable({}) if text is None else TokenTable.parse(text)
+
+
+def require_secret(secret: SecretStr | None) -> SecretStr | None:
+    """Validate a setting with one secret, None if empty; raises `ValueError` for a short one, never with the secret."""
+    text = plain(secret)
+    if text is None:
+        return None
+    if len(text) < SHORTEST_TOKEN:
+        raise ValueError(f"got {len(text)} characters; give at least {SHORTEST_TOKEN}")
+    try:
+        require_token(text, name="the secret")
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from None
+    return secret
 
 
 def require_tokens(tokens: SecretStr | None) -> SecretStr | None:

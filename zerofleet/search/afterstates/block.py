@@ -139,6 +139,17 @@ class AfterstateBlock:
         """Return the moves played so far in a slot, including the opening."""
         return [int(move) for move in self._arena.moves[slot, : self._arena.plies[slot]]]
 
+    def last_values(self, slot: int) -> tuple[float, ...] | None:
+        """Return the value after the last move for each seat, in [-1, 1]; None before a move, and after one without a model."""
+        ply = int(self._arena.plies[slot]) - 1
+        if ply < self._openings[slot] or self._arena.move_versions[slot, ply] == EXTERNAL:
+            return None
+        return tuple(self._arena.values[slot, ply].tolist())
+
+    def versions(self, slot: int) -> tuple[int, ...]:
+        """Return the model versions of a slot's seats for their next moves."""
+        return tuple(self._arena.versions[slot].tolist())
+
     def set_versions(self, slot: int, versions: Sequence[int]) -> None:
         """Set the model versions of a slot's seats from their next move on; that of an opponent other than the model stays."""
         self._arena.versions[slot] = versions
