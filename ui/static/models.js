@@ -1,4 +1,5 @@
 import { byId, compact, count, el, fetchJson, moment, notice, path, percent, rating, run, signed, svg, table } from "./common.js";
+import { follow, promotion } from "./promotion.js";
 
 let models = [];
 const PAIRS = ["0", "½", "1", "1½", "2"];
@@ -61,7 +62,7 @@ async function open(version) {
     detail.replaceChildren(
       el("h2", {}, `Version ${version}`),
       el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, value)])),
-      ...lineage(version), ...matchOf(about),
+      ...promotion(about), ...lineage(version), ...matchOf(about),
       el("h2", {}, "Files"),
       el("div", { class: "scroll" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
   } catch (error) {
@@ -69,13 +70,18 @@ async function open(version) {
   }
 }
 
-byId("champions").addEventListener("change", list);
-try {
+async function read() {
   models = (await fetchJson(path("runs", run, "models"))).versions.reverse();
-  notice(models.length ? "" : "No model is stored yet: the trainer has not exported one.");
-  byId("filters").hidden = !models.length;
   list();
   if (/^#v\d+$/.test(location.hash)) await open(Number(location.hash.slice(2)));
+}
+
+byId("champions").addEventListener("change", list);
+try {
+  await follow(read);
+  await read();
+  notice(models.length ? "" : "No model is stored yet: the trainer has not exported one.");
+  byId("filters").hidden = !models.length;
 } catch (error) {
   notice(error.message, true);
 }
