@@ -41,7 +41,7 @@ function ask(wish) {
     ...(is ? [["Its verdict", from.status || "never submitted"], ["Its match", match(from)], ["Its rating", from.elo === null ? "none" : rating(from.elo, from.elo_low, from.elo_high)]] : []),
   ];
   byId("crown-facts").replaceChildren(...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
-  const meaning = is ? "Its match does not count: it is champion because an operator decided so." : `Version ${now.champion} is passed over, as if it had never been promoted.`;
+  const meaning = is ? "It becomes champion by the decision of the operator, whatever its match." : `Version ${now.champion} is passed over, as if it had never been promoted.`;
   const course = now.has_gatekeeper
     ? `The gatekeeper verifies version ${next} and has the inference server load it. Workers then play with it within seconds; a candidate in a match begins again against it.`
     : `The run is stopped: a gatekeeper and an inference server are started to verify and load version ${next}, and end afterwards. Workers play with it when the run continues.`;
