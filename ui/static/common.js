@@ -1,7 +1,7 @@
 // Parts that all pages share. Text from outside becomes text nodes, never markup.
 export const API = "/api/v1";
 export const { run, game, uid } = document.body.dataset;
-const elsewhere = Boolean(document.body.dataset.elsewhere);
+export const elsewhere = Boolean(document.body.dataset.elsewhere);
 /** State of a run without a service that these pages see, and the sentence about it. */
 export const away = elsewhere ? "from files" : "stopped";
 export const awayText = elsewhere
