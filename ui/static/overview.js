@@ -8,13 +8,18 @@ function panel({ title, figures }) {
 
 const interval = ({ share, share_low, share_high }) => `${percent(share)} of the points${share_low === null ? "" : ` (95 % interval ${percent(share_low)} to ${percent(share_high)})`}`;
 
-function match({ version, wins, draws, losses, llr, llr_low, llr_high, ...points }) {
-  const at = (value) => 4 + (92 * (value - llr_low)) / (llr_high - llr_low || 1);
-  const picture = svg("svg", { class: "llr", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": `log-likelihood ratio ${llr.toFixed(2)}, between ${llr_low.toFixed(2)} and ${llr_high.toFixed(2)}` },
+/** Return the picture of the sequential test between its bounds; none without such a test. */
+function test({ llr, llr_low, llr_high }) {
+  if (llr_low === null || llr_high <= llr_low) return "";
+  const at = (value) => 4 + (92 * (value - llr_low)) / (llr_high - llr_low);
+  return svg("svg", { class: "llr", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": `log-likelihood ratio ${llr.toFixed(2)}, between ${llr_low.toFixed(2)} and ${llr_high.toFixed(2)}` },
     svg("rect", { class: "range", x: 4, y: 3, width: 92, height: 4 }),
     svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 1, y2: 9, "stroke-width": 0.3 }),
     svg("rect", { class: "now", x: Math.max(0, at(llr) - 0.6), y: 1, width: 1.2, height: 8 }));
-  return [el("p", {}, `Version ${version}: ${wins} won, ${draws} drawn, ${losses} lost${points.share === null ? "" : `: ${interval(points)}`}. Log-likelihood ratio `, el("strong", {}, signed(llr)), llr_high > llr_low ? `; the match ends at ${signed(llr_low)} or ${signed(llr_high)}.` : "."), llr_high > llr_low ? picture : ""];
+}
+
+function match({ version, wins, draws, losses, llr, llr_low, llr_high, ...points }) {
+  return [el("p", {}, `Version ${version}: ${wins} won, ${draws} drawn, ${losses} lost${points.share === null ? "" : `: ${interval(points)}`}. Log-likelihood ratio `, el("strong", {}, signed(llr)), llr_high > llr_low ? `; the match ends at ${signed(llr_low)} or ${signed(llr_high)}.` : "."), test({ llr, llr_low, llr_high })];
 }
 
 /** Course of a candidate without a game. */
@@ -26,8 +31,8 @@ const candidates = (rows) => table([
   ["verdict", (row) => row.status],
   ["age", (row) => (row.age_s === null ? "" : duration(row.age_s)), { right: true }],
   ["games", (row) => (games(row) ? `+${row.wins} =${row.draws} −${row.losses}` : el("span", { class: "dim", title: row.reason }, WITHOUT_GAMES[row.status] ?? "no match"))],
-  ["points", (row) => (games(row) ? `${percent(row.share)}${row.share_low === null ? "" : ` (${percent(row.share_low)} to ${percent(row.share_high)})`}` : ""), { right: true }],
-  ["llr", (row) => (games(row) ? `${signed(row.llr)}${row.llr_low === null ? "" : ` of ${signed(row.llr_low)} to ${signed(row.llr_high)}`}` : ""), { right: true }],
+  ["points", (row) => (games(row) ? `${percent(row.share)}${row.share_low === null ? "" : ` (${Math.round(100 * row.share_low)} to ${percent(row.share_high)})`}` : ""), { right: true }],
+  ["llr", (row) => (games(row) ? el("span", {}, test(row), signed(row.llr)) : ""), { right: true }],
 ], rows, { caption: "Candidates, newest first", rowClass: (row) => (row.is_champion ? "champion" : "") });
 
 const player = (name) => (name.startsWith("model:") ? `version ${name.slice(6)}` : name.replace("_", "-").replace(":", " "));
