@@ -107,9 +107,7 @@ class Promotions:
 class PromotionEndpoints:
     """Handlers over the runs of a catalogue."""
 
-    def __init__(
-        self, catalogue: Catalogue, promotions: Promotions, operators: Operators, *, is_elsewhere: bool
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, promotions: Promotions, operators: Operators, *, is_elsewhere: bool) -> None:
         self._catalogue = catalogue
         self._promotions = promotions
         self._operators = operators

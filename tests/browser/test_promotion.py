@@ -105,4 +105,6 @@ def test_a_reader_sees_no_buttons_and_how_to_become_an_operator(open_page: Opene
     expect(page.locator("#rollback")).to_be_hidden()
     expect(page.locator("button.crowns")).to_have_count(0)
     assert violations(page) == []
-    assert json.loads(page.evaluate("fetch('/api/v1/runs/golden/champion').then((answer) => answer.text())"))["rollback_to"] == 1
+    assert (
+        json.loads(page.evaluate("fetch('/api/v1/runs/golden/champion').then((answer) => answer.text())"))["rollback_to"] == 1
+    )

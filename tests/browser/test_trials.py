@@ -32,9 +32,7 @@ def on_trial(runs: Path) -> Iterator[None]:
     paths = RunPaths(shutil.copytree(runs / "golden", runs / "trial"))
     settings = {"gate.mode": "watch", "gate.watch_elo0": "-75", "gate.watch_elo1": "0"}
     paths.experiment.write_text(commented(Experiment(MODEL, "tiny", 1, settings=settings)))
-    match = sample_match(
-        games.make(MODEL), RULE, match_id="watch/2/1/2", version=2, opponent=1, groups=8, status=None
-    )
+    match = sample_match(games.make(MODEL), RULE, match_id="watch/2/1/2", version=2, opponent=1, groups=8, status=None)
     trial = {"status": CandidateStatus.TRIAL, "reason": "promoted at once"}
     waiting = [Submitted(version=3, manifest_sha256="0" * 64), StatusChanged(version=3, **trial)]
     EventJournal(paths.gatekeeper / JOURNAL_FILE, model=MODEL).rewrite([*match, StatusChanged(version=2, **trial), *waiting])
@@ -51,10 +49,10 @@ def test_versions_on_trial_show_what_is_known(
     row = page.locator("#candidates tbody tr")
     expect(row).to_have_count(2)
     expect(row.nth(0)).to_contain_text("not measured yet")
-    expect(row.nth(1).locator("td").nth(3)).to_contain_text("−")
+    expect(row.nth(1).locator("td").nth(3)).to_contain_text("\N{MINUS SIGN}")
     expect(row.nth(1).locator("td").nth(4)).to_contain_text(" to ")
     test = row.nth(1).locator("td").nth(5)
-    expect(test).to_have_text(re.compile(r"^[+−]\d\.\d\d$"))
+    expect(test).to_have_text(re.compile("^[+\N{MINUS SIGN}][0-9][.][0-9]{2}$"))
     expect(test.get_by_role("img", name=re.compile("between -2.94 and 2.94"))).to_be_visible()
     expect(page.locator("#match-title")).to_have_text("Unfinished match")
     expect(page.locator("#match-body")).to_contain_text("95 % interval")

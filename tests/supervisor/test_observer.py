@@ -67,7 +67,7 @@ async def test_a_measurement_in_progress_has_the_interval_of_its_pairs_and_the_a
     gatekeeper.candidates.append(PLAYING)
     counts = {"0": 0, "0.25": 1, "0.5": 2, "0.75": 3, "1": 4}
     groups = "".join(f'zerofleet_gate_match_groups{{share="{part}"}} {number}\n' for part, number in counts.items())
-    text = f"zerofleet_gate_candidate_version 7\nzerofleet_gate_match_games{{result=\"win\"}} 14\n{groups}"
+    text = f'zerofleet_gate_candidate_version 7\nzerofleet_gate_match_games{{result="win"}} 14\n{groups}'
     observer._pages["gatekeeper"] = MetricsPage(text)
     readings = await observer.look(None)
     assert readings.match is not None

@@ -193,7 +193,10 @@ async def test_a_change_whose_confirmation_is_out_of_date_is_refused(root):
         for refused, text in (
             (await promoted(client, champion=1), "version 2 is champion by now, version 1 was confirmed: confirm again"),
             (await promoted(client, champion=None), "version 2 is champion by now, no version was confirmed: confirm again"),
-            (await rolled_back(client, champion=3, to=2), "version 2 is champion by now, version 3 was confirmed: confirm again"),
+            (
+                await rolled_back(client, champion=3, to=2),
+                "version 2 is champion by now, version 3 was confirmed: confirm again",
+            ),
             (await rolled_back(client, to=3), "a rollback restores version 1, 3 was confirmed: confirm again"),
         ):
             assert (refused.status_code, refused.json()["error"]) == (400, text)
