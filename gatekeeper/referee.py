@@ -180,8 +180,10 @@ class Referee:
         ended = Counter(_outcome(result) for result in board.results())
         for outcome in ("win", "draw", "loss"):
             metrics.GATE_MATCH_GAMES.labels(result=outcome).set(ended[outcome])
-        rule = self._rule_of(board)
-        metrics.GATE_LLR.set(rule.log_likelihood_ratio(board.standing()))
+        rule, standing = self._rule_of(board), board.standing()
+        for quarters, groups in enumerate(standing.pentanomial):
+            metrics.GATE_MATCH_GROUPS.labels(share=f"{quarters / 4:g}").set(groups)
+        metrics.GATE_LLR.set(rule.log_likelihood_ratio(standing))
         if isinstance(rule, SequentialTest):
             metrics.GATE_LLR_BOUND.labels(side="lower").set(rule.sprt.lower)
             metrics.GATE_LLR_BOUND.labels(side="upper").set(rule.sprt.upper)

@@ -28,6 +28,7 @@ from ui.operators import Operators
 from ui.pages import Pages, static_files
 from ui.planning import ClusterEndpoints
 from ui.playing import PlayEndpoints
+from ui.promoting import PromotionEndpoints, Promotions
 from ui.reading import ReadingEndpoints
 from ui.running import WatchedGames
 from ui.searches import Searches
@@ -80,8 +81,9 @@ def create_app(
     watching = WatchEndpoints(catalogue, watched or WatchedGames(WorkerAccess(is_elsewhere=is_elsewhere)))
     endpoints = [*reading.endpoints(), *watching.endpoints(), *playing.endpoints()]
     endpoints += ExportEndpoints(catalogue).endpoints()
-    climbs = ClimbEndpoints(catalogue, jobs, Operators(token, operator_token), is_elsewhere=is_elsewhere)
-    endpoints += climbs.endpoints()
+    operators, promotions = Operators(token, operator_token), Promotions()
+    endpoints += ClimbEndpoints(catalogue, jobs, operators, is_elsewhere=is_elsewhere).endpoints()
+    endpoints += PromotionEndpoints(catalogue, promotions, operators, is_elsewhere=is_elsewhere).endpoints()
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     endpoints += SetupEndpoints(catalogue).endpoints()
@@ -99,6 +101,7 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
+        await promotions.aclose()
         await jobs.aclose()
         await tables.aclose()
         await studies.aclose()

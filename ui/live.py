@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -37,10 +37,12 @@ class Look:
     is_live: bool
     """Whether the figures are those of the services; else they are those of the newest rows of the files."""
     events: tuple[Event, ...]
+    since: Mapping[int, datetime]
+    """Times of the promotion or export of versions."""
 
     def overview(self) -> Overview:
         """Return the state as the values of the overview."""
-        return describe(self.readings, at=self.at, is_live=self.is_live, events=self.events)
+        return describe(self.readings, at=self.at, is_live=self.is_live, events=self.events, since=self.since)
 
 
 class LiveRuns:
@@ -84,7 +86,8 @@ class _Services:
         except ZerofleetError:  # the services went away between two looks
             return await asyncio.to_thread(_recorded, self._run)
         promotions = await asyncio.to_thread(self._run.promotions)
-        return Look(readings, datetime.now(UTC), is_live=True, events=(*promotions, *self._events))
+        since = await asyncio.to_thread(self._run.since, readings.candidates)
+        return Look(readings, datetime.now(UTC), is_live=True, events=(*promotions, *self._events), since=since)
 
     async def _observing(self, found: Sequence[ServiceFile]) -> Observer:
         """Return the observer of the services; a new one where a service, or an address of the gatekeeper, is new."""
@@ -122,4 +125,4 @@ class _Services:
 
 def _recorded(run: OpenRun) -> Look:
     readings, at = run.recorded()
-    return Look(readings, at, is_live=False, events=tuple(run.promotions()))
+    return Look(readings, at, is_live=False, events=tuple(run.promotions()), since=run.since(readings.candidates))

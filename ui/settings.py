@@ -36,7 +36,8 @@ class UiSettings(ServiceSettings):
     """Secret that a browser must enter once, and that programs send as `Authorization: Bearer`; at least 16 characters."""
     page_operator_token: Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)] = None
     """Secret that an operator enters or sends in place of `page_token`; at least 16 characters. Only an operator starts missing
-    games of a ladder. With `page_token` alone there is no operator; without either, every user of this machine is one."""
+    games of a ladder, promotes a version or rolls back. With `page_token` alone there is no operator; without either, every
+    user of this machine is one."""
     max_tables: int = Field(default=32, ge=1)
     """Maximum number of games being played against the application; a further one ends the least recently used."""
     services_elsewhere: bool = False

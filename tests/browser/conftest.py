@@ -140,8 +140,12 @@ Opener = Callable[..., Page]
 
 @pytest.fixture
 def open_page(browser: Browser, address: str) -> Iterator[Opener]:
-    """Return the function that opens a page of the application; at the end nothing may have gone wrong in any of them."""
+    """Return the function that opens a page of the application; at the end nothing may have gone wrong in any of them.
+
+    `refusal`: part of the line about a refused request, such as `409 (Conflict)`, that the test brings about.
+    """
     faults: list[str] = []
+    foreseen: set[str] = set()
     contexts = []
 
     def block(route: Route) -> None:
@@ -152,10 +156,11 @@ def open_page(browser: Browser, address: str) -> Iterator[Opener]:
             route.abort()
 
     def note(message: ConsoleMessage) -> None:
-        if message.type in {"error", "warning"}:
+        if message.type in {"error", "warning"} and not any(text in message.text for text in foreseen):
             faults.append(f"console: {message.text}")
 
-    def open_one(path: str, *, width: int = 1440, scheme: str = "light") -> Page:
+    def open_one(path: str, *, width: int = 1440, scheme: str = "light", refusal: str = "") -> Page:
+        foreseen.update(filter(None, [refusal]))
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, base_url=address)
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)

@@ -150,11 +150,16 @@ def test_promotion_of_a_corrupt_version_is_rejected(zerofleet, run):
 def test_promotion_and_rollback_go_through_the_gatekeeper(zerofleet, run, monkeypatch, words, version, untested):
     asked = []
 
-    async def change(paths, game, version, reason, *, without_self_test=False):
+    async def promote(paths, game, version, *, reason, without_self_test):
         asked.append((paths.root, version, reason, without_self_test))
-        return Champion(MODEL, version or 1, 2, "0" * 64, 0, reason)
+        return Champion(MODEL, version, 2, "0" * 64, 0, reason)
 
-    monkeypatch.setattr(models, "_change", change)
+    async def roll_back(paths, game, *, reason):
+        asked.append((paths.root, None, reason, False))
+        return Champion(MODEL, 1, 2, "0" * 64, 0, reason)
+
+    monkeypatch.setattr(models, "promote_version", promote)
+    monkeypatch.setattr(models, "roll_back", roll_back)
     outcome = zerofleet("models", *words, "--reason", "it is better", "--run-dir", str(run))
     assert outcome.code == 0
     assert "is champion" in outcome.out

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import docker
 import pytest
@@ -52,6 +53,7 @@ class Cluster:
             "ZEROFLEET_INFERENCE_PORT": "0",
             "ZEROFLEET_GATEKEEPER_PORT": "0",
             "ZEROFLEET_PROMETHEUS_PORT": "0",
+            "ZEROFLEET_UI_PORT": "0",
             "ZEROFLEET_PROMETHEUS_IMAGE": PROMETHEUS,
         }
 
@@ -89,6 +91,16 @@ class Cluster:
                 return json.load(reply)["data"]
         except OSError:
             return None
+
+    def page(self, path: str, token: str = "", body: Any = None) -> tuple[int, str]:
+        """Return status and text of a page or value of the web application; a body is posted as JSON. Raises `OSError`."""
+        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            with urlopen(Request(f"http://{self.address('ui', 8765)}{path}", data, headers), timeout=30) as reply:
+                return reply.status, reply.read().decode()
+        except HTTPError as refused:
+            return refused.code, refused.read().decode()
 
     def is_healthy(self) -> bool:
         return all(c.attrs["State"].get("Health", {}).get("Status") == "healthy" for s in SERVICES for c in self.containers(s))
@@ -163,4 +175,4 @@ def cluster():
     try:
         yield cluster
     finally:
-        cluster.compose("--profile", "observability", "down", "--volumes", "--timeout", "5")
+        cluster.compose("--profile", "observability", "--profile", "ui", "down", "--volumes", "--timeout", "5")

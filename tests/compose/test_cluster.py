@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -51,6 +52,35 @@ def test_the_command_line_of_the_host_reaches_the_cluster(cluster):
 
     listed = zerofleet("models", "list", GAME, "--address", cluster.address("gatekeeper", 8002))
     assert [row["status"] for row in listed["versions"]].count("champion") == 1
+
+
+def test_the_pages_of_the_profile_ui_answer_on_loopback_and_list_the_run(cluster):
+    cluster.compose("--profile", "ui", "up", "--detach", "ui")
+
+    def answers():
+        try:
+            return cluster.page("/login")[0] == 200
+        except OSError:  # the server does not listen yet
+            return False
+
+    cluster.wait("the pages answer", answers, seconds=180)
+    code, output = cluster.container("ui").exec_run(["cat", "/run/credentials/ui/token"])
+    token = output.decode().strip()
+    assert code == 0
+    assert cluster.page("/api/v1/runs") == (401, '{"error":"a token is required: send it as Authorization: Bearer"}')
+
+    status, text = cluster.page("/api/v1/runs", token)
+    (run,) = json.loads(text)["runs"]
+    assert (status, run["game"]) == (200, GAME)
+    assert run["champion"] >= 1
+    home = f"/runs/{quote(run['name'], safe='')}"
+    for page in ("overview", "curves", "ladder", "models", "matches", "games", "watch", "cluster"):
+        status, text = cluster.page(f"{home}/{page}", token)
+        assert (status, run["name"] in text) == (200, True), page
+    assert json.loads(cluster.page(f"/api/v1{home}/games", token)[1])["total"] >= 1
+    order = {"version": 1, "champion": run["champion"]}
+    refused = cluster.page(f"/api/v1{home}/champion", token, order)
+    assert (refused[0], "only an operator" in refused[1]) == (403, True)
 
 
 def test_prometheus_finds_every_service_and_evaluates_every_alert(cluster):

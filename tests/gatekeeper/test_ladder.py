@@ -223,6 +223,7 @@ async def test_the_state_of_the_gatekeeper_is_in_the_metrics(open_gate, inferenc
     for line in (
         "zerofleet_champion_version 2.0",
         'zerofleet_gate_llr_bound{side="upper"} 2.944',
+        'zerofleet_gate_match_groups{share="0.75"} ',
         'zerofleet_ladder_elo{rung="random"} 0.0',
         'zerofleet_gate_verdicts_total{verdict="promoted"}',
         'zerofleet_gate_games_total{result="win"}',

@@ -38,7 +38,8 @@ GOLDEN = {
         zerofleet_champion_version zerofleet_eval_batch_size zerofleet_eval_latency_seconds zerofleet_eval_retries_total
         zerofleet_evaluations_total zerofleet_gate_candidate_version zerofleet_gate_evaluations_share
         zerofleet_gate_evaluations_total zerofleet_gate_games_total zerofleet_gate_holds_candidates zerofleet_gate_llr
-        zerofleet_gate_llr_bound zerofleet_gate_match_games zerofleet_gate_queue_candidates zerofleet_gate_verdicts_total
+        zerofleet_gate_llr_bound zerofleet_gate_match_games zerofleet_gate_match_groups zerofleet_gate_queue_candidates
+        zerofleet_gate_verdicts_total
         zerofleet_ladder_elo zerofleet_model_age_seconds zerofleet_model_info zerofleet_models_pruned_total
     """,
 }

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
 from zerofleet.errors import Unavailable
 from zerofleet.rpc.gatekeeper_client import ModelChanges
+from zerofleet.strength.ratings.intervals import share_interval
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.lines import progress_line
 from zerofleet.supervisor.observer import Observer
+from zerofleet.supervisor.pages import MetricsPage
 
 MODEL = "connect_four"
 REPORT = MatchReport(2, 14, 4, 8, (0, 1, 2, 3, 4), 0.6, 0.5, 0.7, 3.0)
@@ -56,6 +60,25 @@ async def test_candidates_that_were_never_measured_are_neither_shown_nor_reporte
     readings = await observer.look(None)
     assert [candidate.version for candidate in readings.candidates] == [3, 5, 7]
     assert [line.split(":")[0] for line in said] == ["candidate 3 promoted against 2", "candidate 5 unproven against 2"]
+
+
+async def test_a_measurement_in_progress_has_the_interval_of_its_pairs_and_the_age_of_its_version(gatekeeper) -> None:
+    observer = Observer([READY], gatekeeper, MODEL, lambda _line: None)
+    gatekeeper.candidates.append(PLAYING)
+    counts = {"0": 0, "0.25": 1, "0.5": 2, "0.75": 3, "1": 4}
+    groups = "".join(f'zerofleet_gate_match_groups{{share="{part}"}} {number}\n' for part, number in counts.items())
+    text = f'zerofleet_gate_candidate_version 7\nzerofleet_gate_match_games{{result="win"}} 14\n{groups}'
+    observer._pages["gatekeeper"] = MetricsPage(text)
+    readings = await observer.look(None)
+    assert readings.match is not None
+    scores = np.repeat([float(part) for part in counts], list(counts.values()))
+    assert (readings.match.share_low, readings.match.share_high) == share_interval(scores)
+    assert readings.promoted_for_s[7] == pytest.approx(time.time(), abs=60.0)  # promoted in 1970
+
+    observer._pages["gatekeeper"] = MetricsPage("zerofleet_gate_candidate_version 7\n")
+    readings = await observer.look(None)
+    assert readings.match is not None
+    assert (readings.match.share, readings.match.share_low, readings.match.share_high) == (None, None, None)
 
 
 async def test_the_rating_of_the_newest_rated_version_is_shown_until_the_champion_has_one(gatekeeper) -> None:

@@ -64,7 +64,7 @@ BUSY = Readings(
         Candidate("connect_four", 7, CandidateStatus.PLAYING),
         Candidate("connect_four", 8, CandidateStatus.QUEUED),
     ),
-    match=Match(7, 12, 3, 5, 1.2, -2.94, 2.94),
+    match=Match(7, 12, 3, 5, 1.2, -2.94, 2.94, 0.48, 0.84),
     ladder=(
         Rung("model:5", 812, 770, 850, 120, anchored=True),
         Rung("alpha_beta:5", 640, 600, 690, 60, anchored=True),
@@ -110,7 +110,7 @@ def test_the_page_shows_the_figures_of_every_panel() -> None:
         "80.0 k of 112 k",
         "2.13 per sample",
         "7 playing",
-        "68 %  +1.20",
+        "68 % ±18 +1.20",
         "the match ends at llr -2.94 or +2.94",
         "5 promoted ★",
         "champion for 4 min",
@@ -120,6 +120,19 @@ def test_the_page_shows_the_figures_of_every_panel() -> None:
         "runs/connect_four-laptop",
     ):
         assert wanted in page
+
+
+def test_a_version_on_trial_shows_its_age_and_that_it_has_no_games() -> None:
+    waiting = Candidate("connect_four", 9, CandidateStatus.TRIAL)
+    now = dataclasses.replace(BUSY, candidates=(waiting,), champion=Champion("connect_four", 9, 9, "ab", 0, "at once"))
+    for columns, known in ((96, {9: 300.0}), (110, {9: 300.0}), (110, {})):
+        (line,) = [one for one in drawn(dataclasses.replace(now, promoted_for_s=known), columns, 38) if "trial" in one]
+        assert ("9 trial ★ 5 min" in line, "9 trial ★" in line, "0 games" in line) == (bool(known), True, True)
+
+
+def test_a_match_before_its_first_pair_has_no_interval() -> None:
+    page = "\n".join(drawn(dataclasses.replace(BUSY, match=Match(7, 1, 0, 0, 0.0, -2.94, 2.94)), 110, 38))
+    assert "100 % +0.00" in page
 
 
 def test_a_service_that_is_not_ready_shows_its_state_and_restarts() -> None:

@@ -1,7 +1,7 @@
 // Parts that all pages share. Text from outside becomes text nodes, never markup.
 export const API = "/api/v1";
 export const { run, game, uid } = document.body.dataset;
-const elsewhere = Boolean(document.body.dataset.elsewhere);
+export const elsewhere = Boolean(document.body.dataset.elsewhere);
 /** State of a run without a service that these pages see, and the sentence about it. */
 export const away = elsewhere ? "from files" : "stopped";
 export const awayText = elsewhere
@@ -71,7 +71,7 @@ export function duration(seconds) {
 export function compact(value, unit = "") {
   if (value === null || value === undefined) return "–";
   if (unit === "share") return percent(value);
-  if (unit === "bytes") return value > 2 ** 30 ? `${(value / 2 ** 30).toFixed(2)} GiB` : `${Math.round(value / 2 ** 20)} MiB`;
+  if (unit === "bytes") return value > 2 ** 30 ? `${(value / 2 ** 30).toFixed(2)} GiB` : value >= 2 ** 20 || !value ? `${Math.round(value / 2 ** 20)} MiB` : `${Math.ceil(value / 1024)} KiB`;
   const size = Math.abs(value);
   const scaled = [[1e9, "G"], [1e6, "M"], [1e4, "k", 1e3]].find(([least]) => size >= least);
   const text = scaled ? `${(value / (scaled[2] ?? scaled[0])).toPrecision(3)} ${scaled[1]}` : String(Number(value.toPrecision(size >= 1000 ? 4 : 3)));

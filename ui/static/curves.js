@@ -1,5 +1,6 @@
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { byId, compact, el, fetchJson, notice, path, run } from "./common.js";
+import { asPng } from "./chart_image.js";
+import { byId, compact, el, fetchJson, game, notice, path, run } from "./common.js";
 
 const MOST_RUNS = 6;
 const COLOURS = ["#2f7fb8", "#c8412f", "#4a9a5b", "#c0902a", "#7d5ba6", "#8a6f52"];
@@ -59,8 +60,9 @@ function promotionLines(axis) {
 
 function chart(title, unit, lines, axis) {
   const ink = style("--dim"), grid = { stroke: style("--line"), width: 1 };
-  const home = el("div", {});
-  const panel = el("section", { class: "panel chart" }, el("h2", {}, el("span", {}, title), el("span", { class: "dim" }, unit === "share" || unit === "bytes" ? "" : unit)), home);
+  const home = el("div", {}), shownUnit = unit === "share" || unit === "bytes" ? "" : unit;
+  const save = el("button", { type: "button", class: "link", "aria-label": `PNG of the chart ${title}`, onclick: () => download(plot, title, shownUnit, axis) }, "PNG");
+  const panel = el("section", { class: "panel chart" }, el("div", { class: "chart-head" }, el("h2", {}, el("span", {}, title), el("span", { class: "dim" }, shownUnit)), save), home);
   byId("charts").append(panel);
   const shared = lines.length === 1 ? [lines[0].points[0], lines[0].points[1]] : uPlot.join(lines.map((line) => line.points));
   const options = {
@@ -81,7 +83,24 @@ function chart(title, unit, lines, axis) {
     ],
     hooks: { drawClear: [promotionLines(axis)] },
   };
-  charts.push({ plot: new uPlot(options, shared, home), home });
+  const plot = new uPlot(options, shared, home);
+  charts.push({ plot, home });
+}
+
+/** Save a chart as it is seen: zoomed, smoothed, with the series that are shown. */
+async function download(plot, title, unit, axis) {
+  const lines = plot.series.slice(1).filter(({ show }) => show).map(({ label, stroke, dash }) => ({ label, colour: stroke(plot), dash }));
+  const hasPromotions = form.elements.promotions.checked && found.length === 1 && found[0].promotions.some((promotion) => promotion[axis] !== null);
+  if (hasPromotions) lines.push({ label: "promotion", colour: style("--look"), isTick: true });
+  try {
+    const content = await asPng(plot.ctx.canvas, { title, unit, about: found.length > 1 ? game : `${run}, ${game}`, axis: AXES[axis], lines });
+    const name = `${run}-${title}-${axis}.png`.replaceAll(/[^A-Za-z0-9._-]+/g, "_");
+    const link = el("a", { href: URL.createObjectURL(content), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  } catch (error) {
+    notice(error.message, true);
+  }
 }
 
 function draw() {

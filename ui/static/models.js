@@ -1,4 +1,5 @@
 import { byId, compact, count, el, fetchJson, moment, notice, path, percent, rating, run, signed, svg, table } from "./common.js";
+import { follow, promotion } from "./promotion.js";
 
 let models = [];
 const PAIRS = ["0", "½", "1", "1½", "2"];
@@ -22,7 +23,7 @@ function list() {
 /** Return the histogram of game pairs by the candidate's points. */
 function histogram(pairs) {
   const most = Math.max(...pairs, 1);
-  return el("div", { class: "scroll" }, table([
+  return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Pairs of games by points" }, table([
     ["points of a pair", ([points]) => PAIRS[points], { right: true }],
     ["pairs", ([, number]) => count(number), { right: true }],
     ["", ([, number]) => svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, height: 8, width: (100 * number) / most }))],
@@ -59,23 +60,28 @@ async function open(version) {
       ...Object.entries(about.parameters), ...Object.entries(about.network),
     ];
     detail.replaceChildren(
-      el("h2", {}, `Version ${version}`),
+      el("h2", {}, `Version ${version}`), ...promotion(about),
       el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, value)])),
       ...lineage(version), ...matchOf(about),
       el("h2", {}, "Files"),
-      el("div", { class: "scroll" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
+      el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Files" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
   } catch (error) {
     detail.replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 }
 
-byId("champions").addEventListener("change", list);
-try {
+async function read() {
   models = (await fetchJson(path("runs", run, "models"))).versions.reverse();
-  notice(models.length ? "" : "No model is stored yet: the trainer has not exported one.");
-  byId("filters").hidden = !models.length;
   list();
   if (/^#v\d+$/.test(location.hash)) await open(Number(location.hash.slice(2)));
+}
+
+byId("champions").addEventListener("change", list);
+try {
+  await follow(read);
+  await read();
+  notice(models.length ? "" : "No model is stored yet: the trainer has not exported one.");
+  byId("filters").hidden = !models.length;
 } catch (error) {
   notice(error.message, true);
 }

@@ -1,4 +1,4 @@
-import { away, awayText, byId, compact, count, duration, el, moment, notice, path, run, signed, svg, table } from "./common.js";
+import { away, awayText, byId, compact, count, duration, el, elsewhere, moment, notice, path, percent, run, signed, svg, table } from "./common.js";
 
 function panel({ title, figures }) {
   const rows = figures.flatMap(({ label, value, note, tone }) => [
@@ -6,22 +6,33 @@ function panel({ title, figures }) {
   return el("section", { class: "panel" }, el("h2", {}, title[0].toUpperCase() + title.slice(1)), el("dl", { class: "figures" }, rows));
 }
 
-function match({ version, wins, draws, losses, llr, llr_low, llr_high }) {
-  const at = (value) => 4 + (92 * (value - llr_low)) / (llr_high - llr_low || 1);
-  const picture = svg("svg", { class: "llr", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": `log-likelihood ratio ${llr.toFixed(2)}, between ${llr_low.toFixed(2)} and ${llr_high.toFixed(2)}` },
+const interval = ({ share, share_low, share_high }) => `${percent(share)} of the points${share_low === null ? "" : ` (95 % interval ${percent(share_low)} to ${percent(share_high)})`}`;
+
+/** Return the picture of the sequential test between its bounds; none without such a test. */
+function test({ llr, llr_low, llr_high }) {
+  if (llr_low === null || llr_high <= llr_low) return "";
+  const at = (value) => 4 + (92 * (value - llr_low)) / (llr_high - llr_low);
+  return svg("svg", { class: "llr", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": `log-likelihood ratio ${llr.toFixed(2)}, between ${llr_low.toFixed(2)} and ${llr_high.toFixed(2)}` },
     svg("rect", { class: "range", x: 4, y: 3, width: 92, height: 4 }),
     svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 1, y2: 9, "stroke-width": 0.3 }),
     svg("rect", { class: "now", x: Math.max(0, at(llr) - 0.6), y: 1, width: 1.2, height: 8 }));
-  return [el("p", {}, `Version ${version}: ${wins} won, ${draws} drawn, ${losses} lost. Log-likelihood ratio `, el("strong", {}, signed(llr)), `; the match ends at ${signed(llr_low)} or ${signed(llr_high)}.`), picture];
 }
+
+function match({ version, wins, draws, losses, llr, llr_low, llr_high, ...points }) {
+  return [el("p", {}, `Version ${version}: ${wins} won, ${draws} drawn, ${losses} lost${points.share === null ? "" : `: ${interval(points)}`}. Log-likelihood ratio `, el("strong", {}, signed(llr)), llr_high > llr_low ? `; the match ends at ${signed(llr_low)} or ${signed(llr_high)}.` : "."), test({ llr, llr_low, llr_high })];
+}
+
+/** Course of a candidate without a game. */
+const WITHOUT_GAMES = { queued: "its match has not begun", playing: "its match begins", trial: "not measured yet", unproven: "never measured" };
+const games = ({ wins, draws, losses }) => (wins ?? 0) + (draws ?? 0) + (losses ?? 0);
 
 const candidates = (rows) => table([
   ["version", (row) => `${row.version}${row.is_champion ? " ★" : ""}`],
   ["verdict", (row) => row.status],
-  ["won", (row) => row.wins, { right: true }],
-  ["drawn", (row) => row.draws, { right: true }],
-  ["lost", (row) => row.losses, { right: true }],
-  ["llr", (row) => (row.llr === null ? "" : signed(row.llr)), { right: true }],
+  ["age", (row) => (row.age_s === null ? "" : duration(row.age_s)), { right: true }],
+  ["games", (row) => (games(row) ? `+${row.wins} =${row.draws} −${row.losses}` : el("span", { class: "dim", title: row.reason }, WITHOUT_GAMES[row.status] ?? "no match"))],
+  ["points", (row) => (games(row) ? `${percent(row.share)}${row.share_low === null ? "" : ` (${Math.round(100 * row.share_low)} to ${percent(row.share_high)})`}` : ""), { right: true }],
+  ["llr", (row) => (games(row) ? el("span", {}, test(row), signed(row.llr)) : ""), { right: true }],
 ], rows, { caption: "Candidates, newest first", rowClass: (row) => (row.is_champion ? "champion" : "") });
 
 const player = (name) => (name.startsWith("model:") ? `version ${name.slice(6)}` : name.replace("_", "-").replace(":", " "));
@@ -55,6 +66,7 @@ function show(now) {
   notice(about.join(" "), Boolean(now.warning));
   byId("panels").replaceChildren(...now.panels.map(panel));
   byId("match").hidden = now.match === null;
+  byId("match-title").textContent = now.is_live || elsewhere ? "Match in progress" : "Unfinished match";
   if (now.match) byId("match-body").replaceChildren(...match(now.match));
   empty("candidates", now.candidates, candidates, "waiting for the first network");
   empty("ladder", now.ladder, ladder, "no rated games yet");

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from zerofleet.contracts.lineage import was_self_tested
 from zerofleet.contracts.manifests import Champion, Manifest
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
 from zerofleet.errors import CorruptModel
@@ -115,6 +116,9 @@ class ModelDetail(ModelEntry):
     files: tuple[StoredFile, ...]
     promoted_at: tuple[datetime, ...]
     """Times at which it became champion."""
+    is_self_tested: bool
+    """Whether it was champion after an inference server had loaded it; a promotion of another version needs such a server, or
+    the accepted risk."""
 
 
 def list_models(paths: RunPaths, model: str, candidates: Mapping[int, Candidate], ladder: Sequence[Rung]) -> ModelList:
@@ -146,6 +150,7 @@ def model_detail(
         network={name: _text(value) for name, value in manifest.network.items()},
         files=tuple(StoredFile(name=name, size_bytes=one.size, sha256=one.sha256) for name, one in manifest.files.items()),
         promoted_at=tuple(time for time in promoted if time is not None),
+        is_self_tested=was_self_tested(history, version, store.manifest_sha256(model, version)),
     )
 
 

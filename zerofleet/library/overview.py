@@ -14,9 +14,10 @@ from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.library.values import Value
 from zerofleet.supervisor.figures import figures
 from zerofleet.supervisor.panels import LOOK, WRONG, Figure
-from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.readings import Match, Readings
 
 __all__ = [
+    "CANDIDATES_SHOWN",
     "EVENTS_SHOWN",
     "Event",
     "LadderRow",
@@ -61,7 +62,19 @@ class CandidateRow(Value):
     """Games won by the candidate; None before its match."""
     draws: int | None
     losses: int | None
+    share: float | None
+    """Share of the points in [0, 1]; None without games."""
+    share_low: float | None
+    """Lower end of its 95 % interval; None before the first pair of games."""
+    share_high: float | None
+    """Upper end of its 95 % interval."""
     llr: float | None
+    llr_low: float | None
+    """Bound at which the version fails; None without a match that goes on, or without a sequential test."""
+    llr_high: float | None
+    """Bound at which it passes."""
+    age_s: float | None
+    """Seconds since its promotion, or since its export where it was never promoted; None where the time is unknown."""
     reason: str
 
 
@@ -75,6 +88,12 @@ class LiveMatch(Value):
     llr: float
     llr_low: float
     llr_high: float
+    share: float | None
+    """Share of the points in [0, 1]; None without games."""
+    share_low: float | None
+    """Lower end of its 95 % interval; None before the first pair of games."""
+    share_high: float | None
+    """Upper end of its 95 % interval."""
 
 
 class LadderRow(Value):
@@ -131,8 +150,10 @@ class Overview(Value):
     """Newest first."""
 
 
-def describe(now: Readings, *, at: datetime | None, is_live: bool, events: Sequence[Event]) -> Overview:
-    """Return the overview of a reading."""
+def describe(
+    now: Readings, *, at: datetime | None, is_live: bool, events: Sequence[Event], since: Mapping[int, datetime] | None = None
+) -> Overview:
+    """Return the overview of a reading; `since` has the time of the promotion or export of versions."""
     match = now.match
     return Overview(
         is_live=is_live,
@@ -143,8 +164,8 @@ def describe(now: Readings, *, at: datetime | None, is_live: bool, events: Seque
         warning=now.disk_warning,
         phase=now.phase,
         panels=tuple(Panel(title=title, figures=tuple(map(_figure, rows))) for title, rows in figures(now)),
-        match=None if match is None else LiveMatch(**match._asdict()),
-        candidates=tuple(_candidate_rows(now)),
+        match=None if match is None else LiveMatch(**match._asdict(), share=match.share),
+        candidates=tuple(_candidate_rows(now, at, since or {})),
         ladder=tuple(_ladder_row(rung, now) for rung in sorted(now.ladder, key=_strength)),
         services=tuple(ServiceRow(**{**one._asdict(), "state": one.state.value}) for one in now.services),
         events=tuple(sorted(events, key=lambda event: event.at, reverse=True)[:EVENTS_SHOWN]),
@@ -152,11 +173,15 @@ def describe(now: Readings, *, at: datetime | None, is_live: bool, events: Seque
 
 
 def recorded_readings(
-    metrics: Mapping[str, np.ndarray], champion: Champion | None, candidates: tuple[Candidate, ...], ladder: tuple[Rung, ...]
+    metrics: Mapping[str, np.ndarray],
+    champion: Champion | None,
+    candidates: tuple[Candidate, ...],
+    ladder: tuple[Rung, ...],
+    match: Match | None = None,
 ) -> tuple[Readings, datetime | None]:
     """Return the readings of the newest rows of a run's metrics with the gate's record, and their time; None without one."""
     if not len(metrics["run.time_s"]):
-        return Readings(champion=champion, candidates=candidates, ladder=ladder), None
+        return Readings(champion=champion, candidates=candidates, ladder=ladder, match=match), None
     last = {name.removeprefix("run."): float(column[-1]) for name, column in metrics.items() if name.startswith("run.")}
     trend = metrics["trainer.loss_total"]
     numbers = {name: last.get(name, math.nan) for name in _RATES}
@@ -169,6 +194,7 @@ def recorded_readings(
         champion=champion,
         candidates=candidates,
         ladder=ladder,
+        match=match,
         **numbers,  # type: ignore[arg-type]
         **counts,  # type: ignore[arg-type]
     )
@@ -195,11 +221,12 @@ def _figure(row: Figure) -> FigureRow:
     return FigureRow(label=row.label, value=row.value, note=row.note, tone="")
 
 
-def _candidate_rows(now: Readings) -> list[CandidateRow]:
+def _candidate_rows(now: Readings, at: datetime | None, since: Mapping[int, datetime]) -> list[CandidateRow]:
     rows = []
     for one in reversed(now.candidates[-CANDIDATES_SHOWN:]):
         live = now.match if now.match is not None and now.match.version == one.version else None
-        played = live or one.match
+        played, began = live or one.match, since.get(one.version)
+        has_bounds = live is not None and live.llr_high > live.llr_low
         rows.append(
             CandidateRow(
                 version=one.version,
@@ -208,7 +235,13 @@ def _candidate_rows(now: Readings) -> list[CandidateRow]:
                 wins=None if played is None else played.wins,
                 draws=None if played is None else played.draws,
                 losses=None if played is None else played.losses,
+                share=None if played is None else played.share,
+                share_low=None if played is None else played.share_low,
+                share_high=None if played is None else played.share_high,
                 llr=live.llr if live else one.match.log_likelihood_ratio if one.match else None,
+                llr_low=live.llr_low if live and has_bounds else None,
+                llr_high=live.llr_high if live and has_bounds else None,
+                age_s=None if at is None or began is None else max(0.0, (at - began).total_seconds()),
                 reason=one.reason,
             )
         )

@@ -16,9 +16,9 @@ from pathlib import Path
 from games.core import Game, State, make
 from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
-from zerofleet.contracts.promotions import Candidate, Rung
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.errors import RecordRejected
+from zerofleet.errors import CorruptModel, ModelNotFound, RecordRejected
 from zerofleet.library.accuracy_record import MeasuredAccuracy, accuracy_file, read_accuracy
 from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.ladder_list import Ladder, ladder_of
@@ -33,7 +33,7 @@ from zerofleet.library.match_list import (
 )
 from zerofleet.library.metrics import Metrics, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
-from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
+from zerofleet.library.overview import CANDIDATES_SHOWN, EVENTS_SHOWN, Event, Overview, describe, recorded_readings
 from zerofleet.library.seat_results import SeatResults, seat_results
 from zerofleet.library.series import RunSeries, began_s, run_series
 from zerofleet.library.stored_games import (
@@ -52,7 +52,7 @@ from zerofleet.storage.game_log import GameLog, LoggedGame
 from zerofleet.storage.gate_journal import JOURNAL_FILE
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.strength.ladders.standings import standings
-from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.readings import Match, Readings
 
 __all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
 
@@ -95,6 +95,7 @@ class OpenRun:
         self._accuracy: tuple[Signature, tuple[MeasuredAccuracy, ...]] | None = None
         self._gate: tuple[Signature, Gate] | None = None
         self._models: tuple[Signature, ModelList] | None = None
+        self._exported_at_ms: dict[int, int] = {}
         self._match: tuple[Signature, str, StoredMatch] | None = None
 
     def metrics(self) -> Metrics:
@@ -150,12 +151,27 @@ class OpenRun:
     def recorded(self) -> tuple[Readings, datetime | None]:
         """Return the readings of the newest rows of the files, and their time; None without one. Raises as `gate`."""
         gate = self.gate()
-        return recorded_readings(self.metrics(), self.champion(), tuple(gate.candidates.values()), gate.rungs)
+        candidates = tuple(gate.candidates.values())
+        return recorded_readings(self.metrics(), self.champion(), candidates, gate.rungs, _open_match(gate))
 
     def overview(self) -> Overview:
         """Return the state of the run from its files alone. Raises as `gate`."""
         readings, at = self.recorded()
-        return describe(readings, at=at, is_live=False, events=self.promotions())
+        return describe(readings, at=at, is_live=False, events=self.promotions(), since=self.since(readings.candidates))
+
+    def since(self, candidates: Sequence[Candidate]) -> dict[int, datetime]:
+        """Return the times of the last promotion of the newest candidates, of their export where they were never promoted."""
+        store, promoted = open_run_store(self.paths), {one.version: one.promoted_at_ms for one in self.history()}
+        found = {}
+        for version in (one.version for one in candidates[-CANDIDATES_SHOWN:]):
+            if version not in promoted and version not in self._exported_at_ms:
+                try:
+                    self._exported_at_ms[version] = store.manifest(self.model, version).created_at_ms
+                except (ModelNotFound, CorruptModel):
+                    self._exported_at_ms[version] = 0  # unknown: it was deleted, or is damaged
+            if (time := time_of(promoted.get(version, self._exported_at_ms.get(version, 0)))) is not None:
+                found[version] = time
+        return found
 
     def promotions(self) -> list[Event]:
         """Return the newest promotions as events."""
@@ -261,6 +277,16 @@ class OpenRun:
         else:
             self._log.refresh()
         return self._log
+
+
+def _open_match(gate: Gate) -> Match | None:
+    """Return the newest match of the gate that goes on, None without one; other open ones were left by a killed process."""
+    for row in gate.matches.matches:
+        if row.state == "open" and row.status in (CandidateStatus.PLAYING, CandidateStatus.TRIAL):
+            counts, bounds = (row.wins, row.draws, row.losses), (row.llr_low or 0.0, row.llr_high or 0.0)
+            interval = (row.share_low, row.share_high) if row.pairs else (None, None)
+            return Match(row.version, *counts, row.log_likelihood_ratio, *bounds, *interval)
+    return None
 
 
 def signature_of(*paths: Path) -> Signature:

@@ -6,16 +6,18 @@ import asyncio
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import psutil
 
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, Rung
 from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import METRICS_TOKEN_VARIABLE, client_token
+from zerofleet.strength.ratings.intervals import share_interval
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.counters import Meter, Totals
 from zerofleet.supervisor.diagnostics import DiagnosticsMeter
@@ -121,6 +123,8 @@ class Observer:
         self._refusals = 0
         self._candidates: list[Candidate] = []
         self._champion: Champion | None = None
+        self._promoted_at_s: dict[int, float] = {}
+        self._interval: tuple[tuple[tuple[str, float], ...], tuple[float, float]] = ((), (0.0, 1.0))  # of the last match
         self._ladder: list[Rung] = []
         self._announced: set[tuple[int, CandidateStatus]] | None = None
         self._began_s = time.monotonic() - (0.0 if began_at_s is None else time.time() - began_at_s)
@@ -168,6 +172,8 @@ class Observer:
             self._known |= {candidate.version: candidate for candidate in changed}
             self._unread |= {candidate.version: candidate for candidate in changed}
             self._champion, self._cursor, has_more = changes.champion, changes.cursor, changes.has_more
+            if self._champion is not None:
+                self._promoted_at_s[self._champion.version] = self._champion.promoted_at_ms / 1000
         if self._unread:
             self._candidates = [self._known[version] for version in sorted(self._known)]
         fresh, self._unread = list(self._unread.values()), {}
@@ -232,6 +238,7 @@ class Observer:
             champion_age_s=time.time() - self._champion.promoted_at_ms / 1000 if self._champion else float("nan"),
             candidates=tuple(self._shown()),
             match=self._match(),
+            promoted_for_s=self._promoted_for_s(),
             ladder=tuple(self._ladder),
             diagnostics=self._diagnostics.take(now_s, totals, self._worker_pages()),
             services=tuple(self._service(child, now_s) for child in self._children),
@@ -254,6 +261,10 @@ class Observer:
         kept = {measured, self._champion.version if self._champion else 0}
         return [c for c in self._candidates if c.version in kept or not _passed_over(c)]
 
+    def _promoted_for_s(self) -> dict[int, float]:
+        known = {one.version: self._promoted_at_s.get(one.version) for one in self._shown()}
+        return {version: time.time() - at_s for version, at_s in known.items() if at_s is not None}
+
     def _match(self) -> Match | None:
         page = self._page("gatekeeper")
         version = round(page.total("zerofleet_gate_candidate_version"))
@@ -261,6 +272,7 @@ class Observer:
             return None
         wins, draws, losses = (round(page.total("zerofleet_gate_match_games", result=r)) for r in ("win", "draw", "loss"))
         bounds = page.by("zerofleet_gate_llr_bound", "side").values()
+        share_low, share_high = self._share_interval(page.by("zerofleet_gate_match_groups", "share"))
         return Match(
             version=version,
             wins=wins,
@@ -269,7 +281,19 @@ class Observer:
             llr=page.total("zerofleet_gate_llr"),
             llr_low=min(bounds, default=0.0),
             llr_high=max(bounds, default=0.0),
+            share_low=share_low,
+            share_high=share_high,
         )
+
+    def _share_interval(self, groups: Mapping[str, float]) -> tuple[float, float] | tuple[None, None]:
+        """Return the interval of the share of the points for the numbers of groups by share; None without one."""
+        if not any(groups.values()):
+            return None, None
+        counted = tuple(sorted(groups.items()))
+        if self._interval[0] != counted:  # it takes milliseconds, and a match changes less often than it is read
+            scores = np.repeat([float(part) for part, _ in counted], [round(number) for _, number in counted])
+            self._interval = (counted, share_interval(scores))
+        return self._interval[1]
 
 
 _EMPTY = MetricsPage("")

@@ -44,6 +44,16 @@ class Match(NamedTuple):
     llr: float
     llr_low: float
     llr_high: float
+    share_low: float | None = None
+    """Lower end of the 95 % interval of the share of the points; None before the first pair of games."""
+    share_high: float | None = None
+    """Upper end of it."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the points in [0, 1]; None without games."""
+        games = self.wins + self.draws + self.losses
+        return (self.wins + self.draws / 2) / games if games else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,8 @@ class Readings:
     candidates: tuple[Candidate, ...] = ()
     """Oldest first."""
     match: Match | None = None
+    promoted_for_s: Mapping[int, float] = field(default_factory=dict)
+    """Seconds since the promotion of candidates, by version, as far as they are known."""
     ladder: tuple[Rung, ...] = ()
     """Strongest first."""
 

@@ -141,7 +141,7 @@ def _candidates(now: Readings, full: bool) -> Panel:
     )
     champion = now.champion.version if now.champion else 0
     for candidate in reversed(now.candidates[-rows:]):
-        row = _candidate_row(candidate, now.match, is_champion=candidate.version == champion)
+        row = _candidate_row(candidate, now, is_champion=candidate.version == champion)
         table.add_row(*(row if full else [*row[:2], *row[5:]]))
     body = table if now.candidates else Text(now.phase or "waiting for the first network", style=LABEL)
     match = now.match
@@ -149,21 +149,31 @@ def _candidates(now: Readings, full: bool) -> Panel:
     return framed("candidates", body, height=rows + 3, subtitle=ends)
 
 
-def _candidate_row(candidate: Candidate, live: Match | None, *, is_champion: bool) -> list[RenderableType]:
+def _candidate_row(candidate: Candidate, now: Readings, *, is_champion: bool) -> list[RenderableType]:
     verdict = Text(candidate.status.value, style=_STATUS_STYLES.get(candidate.status, ""))
     if is_champion:
         verdict.append(" ★", style=LOOK)
+    on_trial = candidate.status is CandidateStatus.TRIAL
+    if on_trial and candidate.version in now.promoted_for_s:
+        verdict.append(f" {duration(max(0.0, now.promoted_for_s[candidate.version]))}", style=LABEL)
     version = Text(str(candidate.version), style="bold" if is_champion else "")
-    if live is not None and live.version == candidate.version:
-        wins, draws, losses, llr = live.wins, live.draws, live.losses, live.llr
-    elif candidate.match is not None:
-        match = candidate.match
-        wins, draws, losses, llr = match.wins, match.draws, match.losses, match.log_likelihood_ratio
-    else:
-        return [version, verdict, "", "", "", "", ""]
-    games = wins + draws + losses
-    score = (wins + draws / 2) / games if games else math.nan
-    return [version, verdict, str(wins), str(draws), str(losses), share(score), f"{llr:+.2f}"]
+    match = now.match
+    if match is None or match.version != candidate.version:
+        match = _decided(candidate)
+    if match is None:
+        return [version, verdict, "", "", "", "0 games" if on_trial else "", ""]
+    score = share(math.nan if match.share is None else match.share)
+    if match.share is not None and match.share_low is not None and match.share_high is not None:
+        score += f" ±{50 * (match.share_high - match.share_low):.0f}"
+    return [version, verdict, str(match.wins), str(match.draws), str(match.losses), score, f"{match.llr:+.2f}"]
+
+
+def _decided(candidate: Candidate) -> Match | None:
+    """Return the decided match of a candidate, None without one."""
+    if (report := candidate.match) is None:
+        return None
+    counts = (report.wins, report.draws, report.losses)
+    return Match(candidate.version, *counts, report.log_likelihood_ratio, 0.0, 0.0, report.share_low, report.share_high)
 
 
 def _ladder(now: Readings, full: bool) -> Panel:

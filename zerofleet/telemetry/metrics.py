@@ -184,6 +184,12 @@ CANDIDATE_VERSION = _gauge("zerofleet_candidate_version", "Newest exported versi
 # for matches and measurements of candidates; ladder. These evaluations count in `zerofleet_evaluations_total` as well.
 GATE_GAMES = _counter("zerofleet_gate_games_total", "Match games played", "result", by=(GATEKEEPER,))
 GATE_MATCH_GAMES = _gauge("zerofleet_gate_match_games", "Games of the current match", "result", by=(GATEKEEPER,))
+GATE_MATCH_GROUPS = _gauge(
+    "zerofleet_gate_match_groups",
+    "Complete pairs of games of the current match by the candidate's share of the points, in quarters",
+    "share",
+    by=(GATEKEEPER,),
+)
 GATE_LLR = _gauge("zerofleet_gate_llr", "Log-likelihood ratio of the current match", by=(GATEKEEPER,))
 GATE_LLR_BOUND = _gauge("zerofleet_gate_llr_bound", "Decision bound of the sequential test", "side", by=(GATEKEEPER,))
 GATE_CANDIDATE = _gauge("zerofleet_gate_candidate_version", "Version in the current match; 0 between matches", by=(GATEKEEPER,))

@@ -16,6 +16,7 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import CorruptModel, ModelNotFound
 from zerofleet.library.model_list import KnownModel, ModelEntry, known_models
+from zerofleet.library.promotion import promote_version, roll_back
 from zerofleet.library.run_files import OpenRun
 from zerofleet.library.times import time_text
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
@@ -23,13 +24,10 @@ from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.run_paths import RunPaths
-from zerofleet.supervisor.borrowed import gatekept
 
 __all__ = ["app", "verify_models"]
 
 EXIT_CORRUPT = 1
-_CHANGE_TIMEOUT_S = 120.0
-"""An inference server that was just started loads the champion and its predecessor as well."""
 
 Version = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="Model version, such as 12.")]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, recorded in the history.")]
@@ -150,8 +148,8 @@ def promote(
 ) -> None:
     """Promote a version regardless of its match, once it is verified and the inference server has loaded it."""
     game, paths = _open(game_name, run_dir, parameters)
-    open_run_store(paths).verify(model_name(game), version, game=game)
-    _tell(asyncio.run(_change(paths, game, version, reason, without_self_test=without_self_test)), json=json)
+    change = promote_version(paths, game, version, reason=reason, without_self_test=without_self_test)
+    _tell(asyncio.run(change), json=json)
 
 
 @app.command("rollback")
@@ -165,7 +163,7 @@ def rollback(
 ) -> None:
     """Restore the previous champion."""
     game, paths = _open(game_name, run_dir, parameters)
-    _tell(asyncio.run(_change(paths, game, None, reason)), json=json)
+    _tell(asyncio.run(roll_back(paths, game, reason=reason)), json=json)
 
 
 def verify_models(paths: RunPaths, game: Game, versions: list[int]) -> dict[int, str]:
@@ -210,7 +208,7 @@ def _rating_cells(known: KnownModel) -> tuple[str, str]:
 
 async def _known(address: str, game: Game) -> list[KnownModel]:
     """Query a gatekeeper for its versions, ascending."""
-    async with _gatekeeper(address) as gatekeeper:
+    async with GatekeeperClient(address, token=client_token(), tls=client_tls()) as gatekeeper:
         candidates, champion = await gatekeeper.models(model_name(game))
         return known_models(candidates, champion, await gatekeeper.ladder(model_name(game)))
 
@@ -223,24 +221,6 @@ def _list_known(model: str, known: list[KnownModel], *, json: bool) -> None:
     for one in known:
         table.add_row(str(one.version), one.status, *_rating_cells(one), one.note)
     screen.out().print(table)
-
-
-def _gatekeeper(address: str, *, timeout_s: float = 10.0) -> GatekeeperClient:
-    return GatekeeperClient(address, token=client_token(), tls=client_tls(), timeout_s=timeout_s)
-
-
-async def _change(
-    paths: RunPaths, game: Game, version: int | None, reason: str, *, without_self_test: bool = False
-) -> Champion:
-    """Promote a version, or roll back if it is None."""
-    model = model_name(game)
-    async with (
-        gatekept(paths, game, self_tests=not without_self_test) as address,
-        _gatekeeper(address, timeout_s=_CHANGE_TIMEOUT_S) as gatekeeper,
-    ):
-        if version is None:
-            return await gatekeeper.rollback(model, reason=reason)
-        return await gatekeeper.promote(model, version, reason=reason, without_self_test=without_self_test)
 
 
 def _tell(champion: Champion, *, json: bool) -> None:

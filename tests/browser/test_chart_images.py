@@ -1,0 +1,83 @@
+"""Charts of the curves as PNG: the file has the size, the colours and the lines of what is seen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+Opener = Callable[..., Page]
+BLUE, RED = (0x2F, 0x7F, 0xB8), (0xC8, 0x41, 0x2F)
+CARDS = {"light": (0xFF, 0xFF, 0xFF), "dark": (0x20, 0x1E, 0x1B)}
+PAD, HEAD = 14, 54  # pixels beside and above the canvas
+
+
+def saved(page: Page, chart: str, to: Path) -> np.ndarray:
+    """Save a chart by its button; return the pixels. int16 [H, W, 3]."""
+    with page.expect_download() as begun:
+        page.get_by_role("button", name=f"PNG of the chart {chart}", exact=True).click()
+    path = to / begun.value.suggested_filename
+    begun.value.save_as(path)
+    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    if folder := os.environ.get("ZEROFLEET_TEST_SCREENSHOTS"):
+        shutil.copy(path, folder)
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"), dtype=np.int16)
+
+
+def has(pixels: np.ndarray, colour: tuple[int, int, int]) -> int:
+    """Return the number of pixels of a colour, nearly."""
+    return int((np.abs(pixels - np.array(colour)).max(axis=-1) <= 8).sum())
+
+
+def is_drawn(pixels: np.ndarray) -> bool:
+    return len(np.unique(pixels.reshape(-1, 3), axis=0)) > 8
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_a_chart_is_saved_as_it_is_seen(open_page: Opener, tmp_path: Path, width: int, scheme: str) -> None:
+    page = open_page("/runs/golden/curves", width=width, scheme=scheme)
+    page.wait_for_selector("#charts canvas")
+    canvas = page.locator("#charts .chart", has=page.get_by_role("heading", name="Loss")).locator("canvas")
+    across, high = canvas.evaluate("(one) => [one.width, one.height]")
+    pixels = saved(page, "Loss", tmp_path)
+    assert [one.name for one in tmp_path.iterdir()] == ["golden-Loss-step.png"]
+    assert pixels.shape[1] == across + 2 * PAD
+    assert pixels.shape[0] > HEAD + high
+    assert tuple(pixels[0, 0]) == CARDS[scheme]
+    parts = (pixels[:HEAD], pixels[HEAD : HEAD + high], pixels[HEAD + high : HEAD + high + 20], pixels[HEAD + high + 20 :])
+    assert [is_drawn(part) for part in parts] == [True] * 4  # title, chart, axis and legend
+    assert has(parts[1], BLUE) > 100  # the line of the loss
+    assert has(parts[3], BLUE) > 10  # and its place in the legend
+
+
+def test_a_series_that_is_hidden_is_not_in_the_image(open_page: Opener, tmp_path: Path) -> None:
+    page = open_page("/runs/golden/curves")
+    page.wait_for_selector("#charts canvas")
+    title = page.locator("#charts .chart h2").filter(has_text="Accuracy").locator("span").first.text_content() or ""
+    before = saved(page, title, tmp_path)
+    chart = page.locator("#charts .chart", has_text="Accuracy")
+    chart.locator(".u-legend .u-series").nth(2).click()
+    expect(chart.locator(".u-legend .u-off")).to_have_count(1)
+    after = saved(page, title, tmp_path)
+    assert has(before, RED) > 10
+    assert has(after, RED) == 0
+    assert has(after, BLUE) > 10
+
+
+def test_a_comparison_names_its_runs(open_page: Opener, tmp_path: Path, hostile: str) -> None:
+    page = open_page("/runs/golden/curves")
+    page.wait_for_selector("#charts canvas")
+    page.get_by_text("Compare with other runs").click()
+    page.get_by_label(hostile).check()
+    page.wait_for_selector("#charts canvas")
+    expect(page.locator("#legend .swatch")).to_have_count(2)
+    pixels = saved(page, "Loss", tmp_path)
+    assert has(pixels, BLUE) > 10
+    assert has(pixels, RED) > 10
