@@ -78,7 +78,7 @@ def create_app(
     climbs = ClimbEndpoints(catalogue, jobs, Operators(token, operator_token), is_elsewhere=is_elsewhere)
     endpoints += climbs.endpoints()
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
-    endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
+    endpoints += [*StudyEndpoints(catalogue, studies, tables).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     endpoints += SetupEndpoints(catalogue).endpoints()
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 

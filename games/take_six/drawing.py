@@ -8,7 +8,7 @@ from games.kit.svg import BOARD, INK, LINE, PLAYER_COLOURS, Canvas
 from games.take_six import cards, table
 from games.take_six.table import Deck
 
-__all__ = ["cells", "draw", "draw_svg"]
+__all__ = ["cells", "draw", "draw_svg", "takes"]
 
 _CARD_WIDTH, _CARD_HEIGHT, _STEP = 44, 34, 50
 _MARGIN, _LABEL = 16, 150
@@ -80,6 +80,11 @@ def cells(deck: Deck, state: State) -> tuple[Cell, ...]:
         held = enumerate(_hand(deck, state, seat))
         found += [Cell(str(card + deck.first_card), middle + i * _STEP, y, radius) for i, card in held]
     return tuple(found)
+
+
+def takes(points: int) -> str:
+    """Return the name of an outcome with these points, such as `takes 7 points`."""
+    return f"takes {_counted(points)}" if points else "takes nothing"
 
 
 def _hand_top(deck: Deck, seat: int) -> int:
