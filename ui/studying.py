@@ -25,10 +25,11 @@ from ui.endpoints import MOST_TEXT, Endpoint, Parameter, StrictValue, read_body
 from ui.event_stream import Events, streamed
 from ui.studies import NO_MODEL, Information, Studies, Study, Wish
 from ui.tables import Tables
+from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.seated_game import SeatedGame
-from zerofleet.library.stored_games import stored_position
 from zerofleet.search import RootAnalysis
+from zerofleet.search.block import LAST_SEED
 from zerofleet.search.hidden.world_view import WorldStatistics
 from zerofleet.search.tree_view import TreeNode
 
@@ -242,7 +243,7 @@ def _position(new: NewStudy, run: OpenRun | None, table: SeatedGame | None) -> S
     if new.uid is not None:
         if run is None:
             raise InvalidRequest("uid names a stored game of a run: give the run")
-        return stored_position(run.stored(new.uid)[1], new.ply)
+        return _stored_position(run.stored(new.uid)[1], new.ply)
     game = run.game if run is not None else games.make(new.game, **new.parameters)
     if game.spec().information != "perfect":
         raise InvalidRequest(
@@ -252,6 +253,20 @@ def _position(new: NewStudy, run: OpenRun | None, table: SeatedGame | None) -> S
     played = SeatedGame(game, seat=0, seed=0)
     played.moves = read_moves(game, new.moves)
     return played.seen_by_mover()
+
+
+def _stored_position(stored: ValidatedGame, ply: int) -> SeatedGame:
+    """Return a stored game before move `ply`, counted from 0, in the view of the seat that then moved.
+
+    Raises `InvalidRequest` for a ply without a move, and for a seed that no search takes.
+    """
+    if not 0 <= ply < len(stored.movers):
+        raise InvalidRequest(f"ply={ply} is no position with a move; the game has moves 0 to {len(stored.movers) - 1}")
+    if stored.record.seed > LAST_SEED:
+        raise InvalidRequest("the seed of this game is 2^63 or more, which no search takes; choose another game")
+    played = SeatedGame(stored.game, seat=int(stored.movers[ply]), seed=int(stored.record.seed))
+    played.moves = [int(action) for action in stored.record.moves[:ply]]
+    return played
 
 
 async def _growth(study: Study) -> Events:

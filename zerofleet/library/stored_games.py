@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import ValidatedGame, decode_record, validate
 from zerofleet.errors import InvalidRequest, RecordRejected
-from zerofleet.library.seated_game import SeatedGame
 from zerofleet.library.times import time_text
 from zerofleet.library.values import Value
-from zerofleet.search.block import LAST_SEED
 from zerofleet.storage.game_log import GameLog, LoggedGame
 
 __all__ = [
@@ -31,7 +29,6 @@ __all__ = [
     "read_game",
     "replay_of",
     "seat_names",
-    "stored_position",
     "summarise",
     "view_moves",
 ]
@@ -213,20 +210,6 @@ def seat_names(stored: ValidatedGame) -> list[str]:
     versions = stored.record.seat_versions[:]
     names = stored.record.seat_agents[:] or [""] * len(versions)
     return [f"model {version}" if version else name or "no model" for version, name in zip(versions, names, strict=True)]
-
-
-def stored_position(stored: ValidatedGame, ply: int) -> SeatedGame:
-    """Return a stored game before move `ply`, counted from 0, in the view of the seat that then moved.
-
-    Raises `InvalidRequest` for a ply without a move, and for a seed that no search takes.
-    """
-    if not 0 <= ply < len(stored.movers):
-        raise InvalidRequest(f"ply={ply} is no position with a move; the game has moves 0 to {len(stored.movers) - 1}")
-    if stored.record.seed > LAST_SEED:
-        raise InvalidRequest("the seed of this game is above 2^63, which no search takes; choose another game")
-    played = SeatedGame(stored.game, seat=int(stored.movers[ply]), seed=int(stored.record.seed))
-    played.moves = [int(action) for action in stored.record.moves[:ply]]
-    return played
 
 
 def newest(log: GameLog, limit: int, *, before: int | None = None, after: int = -1) -> Iterator[LoggedGame]:
