@@ -106,6 +106,10 @@ class RockPaperScissors(NamedTuple):
             canvas.text(cell.x, cell.y, cell.id)
         return canvas.render(self._caption(state))
 
+    def outcome_name(self, before: State, after: State, viewer: int) -> str:
+        """Return the other player's choice in the turn that was played, such as `against paper`."""
+        return f"against {NAMES[self.history(after, 1 - viewer)[-1]]}"
+
     def cells(self, state: State) -> tuple[Cell, ...]:
         """Return the choices below the picture, for clicks; none at the end."""
         if is_over(self, state):

@@ -14,7 +14,6 @@ from dataclasses import dataclass, fields
 import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from gatekeeper.composition import Gatekeeper, compose
 from gatekeeper.served_versions import Control
@@ -29,6 +28,7 @@ from zerofleet.evaluators.replicas import ReplicaControl
 from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor
 from zerofleet.rpc.health import MAX_WATCHES, HealthService
+from zerofleet.rpc.reflection import STREAMS, add_reflection
 from zerofleet.rpc.requests import RequestInterceptor
 from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
 from zerofleet.rpc.security.credentials import plain, token_table
@@ -143,13 +143,13 @@ async def _listen(settings: GatekeeperSettings, servicer: GatekeeperServicer) ->
             ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
             ("grpc.keepalive_permit_without_calls", 1),
         ],
-        maximum_concurrent_rpcs=bounds.most_calls,
+        maximum_concurrent_rpcs=bounds.most_calls + STREAMS,
     )
     gatekeeper_pb2_grpc.add_GatekeeperServicer_to_server(servicer, server)
     health_servicer = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
-    if settings.reflection:
-        reflection.enable_server_reflection([SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
+    services = [SERVICE, health.SERVICE_NAME]
+    add_reflection(server, services, choice=settings.reflection, address=settings.address)
     address = bind(server, settings.address, settings.tls)
     await server.start()
     for name in ("", SERVICE):

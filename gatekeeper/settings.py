@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
@@ -69,8 +69,9 @@ class GatekeeperSettings(StoreSettings):
     as are free: half, if it is alone."""
     max_concurrent_calls: int = Field(default=1_024, ge=1)
     """Maximum number of calls in progress, except watchers and health checks; shared and rejected as watchers are."""
-    reflection: bool = False
-    """Describe the service to tools such as grpcurl."""
+    reflection: Literal["auto", "on", "off"] = "auto"
+    """Description of the service to tools such as grpcurl: auto while `address` is a unix socket or a loopback address, on, or
+    off. Where tokens are set it requires one of any role."""
     by_hand_only: bool = False
     """Carry out promotions and rollbacks by hand alone: candidates wait, no ladder is played and no version is deleted."""
 

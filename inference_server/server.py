@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from inference_server import evaluation, kserve
 from inference_server.admission import AdmissionInterceptor
@@ -36,6 +35,7 @@ from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor
 from zerofleet.rpc.health import MAX_WATCHES, HealthService
 from zerofleet.rpc.inference_channels import KEEPALIVE_TIME_MS
+from zerofleet.rpc.reflection import STREAMS, add_reflection
 from zerofleet.rpc.requests import RequestInterceptor
 from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
 from zerofleet.rpc.security.credentials import plain, token_table
@@ -148,17 +148,15 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
             ErrorInterceptor(),
         ],
         options=_options(settings, message_bytes),
-        maximum_concurrent_rpcs=bounds.most_calls,
+        maximum_concurrent_rpcs=bounds.most_calls + STREAMS,
     )
     servicer = kserve.KServeServicer(plane, max_delay_us=settings.inference.max_delay_us)
     analyst = Analyst(plane, max_simulations=settings.max_simulations, max_searches=settings.max_searches)
     server.add_generic_rpc_handlers([kserve.handler(servicer), evaluation.handler(analyst)])
     health_servicer = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
-    if settings.reflection:
-        reflection.enable_server_reflection(
-            [kserve.SERVICE, evaluation.SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME], server
-        )
+    services = [kserve.SERVICE, evaluation.SERVICE, health.SERVICE_NAME]
+    add_reflection(server, services, choice=settings.reflection, address=settings.address, on_refused=_count_refused)
     address = bind(server, settings.address, settings.tls)
     http = None
     if settings.http_address:

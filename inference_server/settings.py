@@ -58,9 +58,10 @@ class ServerSettings(StoreSettings):
     requires a token of a role allowed to make it; best given as a file."""
     http_address: Annotated[str, AfterValidator(_http_address)] = ""
     """Listening address for KServe v2 over HTTP, with the roles, tokens and TLS of gRPC: host:port, or a port alone for
-    127.0.0.1 (port 0 selects a free one); empty for none."""
-    reflection: bool = False
-    """Describe the services to tools such as grpcurl."""
+    127.0.0.1 (port 0 selects a free one); empty for none. [::]:port takes IPv6 and IPv4."""
+    reflection: Literal["auto", "on", "off"] = "auto"
+    """Description of the services to tools such as grpcurl: auto while `address` is a unix socket or a loopback address, on, or
+    off. Where tokens are set it requires one of any role."""
     shared_memory: bool = True
     """Accept blocks of positions in shared memory from clients of this host and user, while `address` is a unix socket."""
     max_queue_positions: int = Field(default=32_768, ge=1)

@@ -85,7 +85,7 @@ def create_app(
     endpoints += ClimbEndpoints(catalogue, jobs, operators, is_elsewhere=is_elsewhere).endpoints()
     endpoints += PromotionEndpoints(catalogue, promotions, operators, is_elsewhere=is_elsewhere).endpoints()
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
-    endpoints += [*StudyEndpoints(catalogue, studies).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
+    endpoints += [*StudyEndpoints(catalogue, studies, tables).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     endpoints += SetupEndpoints(catalogue).endpoints()
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 

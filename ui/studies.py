@@ -2,6 +2,9 @@
 
 A study needs no torch here: a model evaluates in an inference server, the run's own or one that the games of the run share.
 Without a model, priors are uniform and unfinished positions count 0, which shows the search itself.
+
+With hidden information a study has a root alone, in the view of the seat to move: nodes below it hold the hands that the search
+invented.
 """
 
 from __future__ import annotations
@@ -12,23 +15,27 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import structlog
 
 from games import core
 from games.core import Game
 from games.errors import GameError
-from games.positions import read_moves, replay
+from games.positions import replay
 from ui.catalogue import OpenRun
 from ui.event_stream import LOOK_EVERY_S
 from ui.model_servers import ModelServers
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.opening import evaluating
+from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis, SearchSettings
 from zerofleet.search.watched import WatchedSearch
 from zerofleet.supervisor.entrants import is_model, version_of
 
-__all__ = ["MOST_STUDIES", "NO_MODEL", "Studies", "Study", "UnknownStudy", "Wish"]
+__all__ = ["MOST_STUDIES", "NO_MODEL", "Information", "Studies", "Study", "UnknownStudy", "Wish"]
+
+Information = Literal["determinise", "predict"]
 
 MOST_STUDIES = 4
 """Trees in memory; a further one takes the place of the least recently used."""
@@ -45,21 +52,23 @@ class UnknownStudy(ModelNotFound):
 class Wish:
     """Position and search of a study."""
 
-    game: Game
+    played: SeatedGame
+    """Game up to the position, in the view of the seat to move."""
     run: OpenRun | None
     model: str
     """champion, model:N or none."""
-    moves: str
-    """Moves to the position."""
     simulations: int
+    information: Information = "determinise"
+    """Search with hidden information; see `SearchSettings.information`."""
 
 
 class Study:
     """One position with its tree."""
 
-    def __init__(self, search: WatchedSearch, title: str, resources: contextlib.AsyncExitStack) -> None:
-        """Begin the search; `resources` are what it needs, closed with the study."""
+    def __init__(self, played: SeatedGame, search: WatchedSearch, title: str, resources: contextlib.AsyncExitStack) -> None:
+        """Begin the search of a position that no move changes; `resources` are what it needs, closed with the study."""
         self.id = secrets.token_urlsafe(16)
+        self.played = played
         self.search = search
         self.title = title
         """Source of priors and values, such as `champion 7`."""
@@ -78,9 +87,14 @@ class Study:
         """Whether the search has ended."""
         return self._task.done()
 
+    @property
+    def is_hidden(self) -> bool:
+        """Whether players hide something from each other: the root alone is shown then, as its player sees it."""
+        return self.game.spec().information != "perfect"
+
     def state_after(self, path: Sequence[int] = ()) -> core.State:
-        """Return a position of the tree. Raises `IllegalMove`."""
-        return replay(self.game, [*self.search.moves, *path])
+        """Return a position of the tree, hands that the seat does not see included. Raises `IllegalMove`."""
+        return replay(self.game, [*self.search.moves, *path], self.played.seed)
 
     async def follow(self) -> AsyncGenerator[RootAnalysis | None]:
         """Yield the root several times a second until the search has ended, then a last time. Cancellation: it goes on."""
@@ -127,19 +141,23 @@ class Studies:
         Raises `InvalidRequest`, `IllegalMove`, `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: what was started
         is stopped.
         """
-        moves = await asyncio.to_thread(_position, wish)
+        game = wish.played.game
+        await asyncio.to_thread(_require_turn, wish)
         async with contextlib.AsyncExitStack() as stack:
             address, version, title = None, 1, "no model: uniform priors, and value 0 before the end"
             if wish.model != NO_MODEL:
                 if wish.run is None or not is_model(wish.model):
                     raise InvalidRequest(f"{wish.model!r}: choose a run with champion or model:N, or the model {NO_MODEL}")
-                version = await asyncio.to_thread(version_of, wish.model, wish.run.paths, wish.game)
+                version = await asyncio.to_thread(version_of, wish.model, wish.run.paths, game)
                 address = await stack.enter_async_context(self._servers.serving(wish.run, version))
                 title = f"champion {version}" if wish.model == "champion" else f"model {version}"
-            evaluator = await stack.enter_async_context(evaluating(address, wish.game))
-            settings = SearchSettings.for_analysis(wish.game.spec(), wish.simulations)
-            search = WatchedSearch(wish.game, evaluator, moves, settings=settings, version=version, seed=0)
-            study = Study(search, title, stack.pop_all())
+            evaluator = await stack.enter_async_context(evaluating(address, game))
+            settings = SearchSettings.for_analysis(game.spec(), wish.simulations)
+            if settings.information != "open":
+                settings = settings.model_copy(update={"information": wish.information})
+            moves, seed = wish.played.moves, wish.played.seed
+            search = WatchedSearch(game, evaluator, moves, settings=settings, version=version, seed=seed)
+            study = Study(wish.played, search, title, stack.pop_all())
         self._studies[study.id] = study
         while len(self._studies) > self._most:
             _, oldest = self._studies.popitem(last=False)
@@ -153,13 +171,11 @@ class Studies:
         await asyncio.gather(*(study.aclose() for study in studies))
 
 
-def _position(wish: Wish) -> list[int]:
-    """Return the moves of a wish. Raises `InvalidRequest`, `IllegalMove`."""
-    if wish.game.spec().information != "perfect":
-        raise InvalidRequest(
-            f"{wish.game.spec().name} has hidden information: its tree holds invented hands, not the position; ask for a hint"
-        )
-    moves = read_moves(wish.game, wish.moves)
-    if core.is_over(wish.game, replay(wish.game, moves)):
+def _require_turn(wish: Wish) -> None:
+    """Refuse a position without a search. Raises `InvalidRequest`."""
+    if wish.run is not None and wish.run.game != wish.played.game:
+        raise InvalidRequest(f"the run {wish.run.name} has another game than the position; choose a run of that game")
+    if wish.played.is_over:
         raise InvalidRequest("the game is over after these moves; take some back")
-    return moves
+    if not wish.played.is_turn:
+        raise InvalidRequest("another seat is to move, whose search would show its hand; wait for your turn")

@@ -1,4 +1,8 @@
-"""Endpoints of studies: a search as it grows, and the nodes of its tree with N, Q, P and U."""
+"""Endpoints of studies: a search as it grows, and the nodes of its tree with N, Q, P and U.
+
+With hidden information an answer is a function of what the seat to move sees and of numbers over the sampled worlds: it holds
+neither a hand of another seat, nor one that the search invented, nor a choice of the round in progress, nor the seed.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +18,39 @@ from starlette.responses import Response
 import games
 from games.core import Game, State, play
 from games.kit import svg
+from games.kit.cells import Cell
 from games.positions import changed_parameters, drawing, move_names, read_moves
-from ui.catalogue import Catalogue
+from ui.catalogue import Catalogue, OpenRun
 from ui.endpoints import MOST_TEXT, Endpoint, Parameter, StrictValue, read_body
 from ui.event_stream import Events, streamed
-from ui.studies import NO_MODEL, Studies, Study, Wish
+from ui.studies import NO_MODEL, Information, Studies, Study, Wish
+from ui.tables import Tables
+from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import InvalidRequest
+from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
+from zerofleet.search.block import LAST_SEED
+from zerofleet.search.hidden.world_view import WorldStatistics
 from zerofleet.search.tree_view import TreeNode
 
 __all__ = ["StudyEndpoints"]
 
 MOST_SIMULATIONS = 20_000  # a tree of Abalone then has about 100 MB
 MOST_CHILDREN = 24
+MOST_OUTCOMES = 12
+MOST_UID = 64
+
+ROOT_ALONE = (
+    "Below these moves no tree can be opened: it would hold the hands and choices of others that the search invents. "
+    "Shown are the figures over all of them, and what everybody sees after a move."
+)
 
 
 class NewStudy(StrictValue):
     """Position to search."""
 
-    game: str
-    """Name of the game; that of the run, if one is given."""
+    game: str = ""
+    """Name of the game; not needed with a run or a table."""
     parameters: dict[str, str] = Field(default_factory=dict)
     """Parameters that differ from the game's defaults; those of the run, if one is given."""
     run: str | None = None
@@ -41,8 +58,16 @@ class NewStudy(StrictValue):
     model: str = NO_MODEL
     """champion or model:N of the run, or none: uniform priors."""
     moves: str = Field(default="", max_length=MOST_TEXT)
-    """Moves to the position, separated by spaces or commas."""
+    """Moves to the position, separated by spaces or commas; only with perfect information, whose moves alone restore it."""
+    table: str | None = None
+    """Id of a game in progress: its present position, in the view of the person's seat."""
+    uid: str | None = Field(default=None, max_length=MOST_UID)
+    """Uid of a stored game of the run: its position before move `ply`, in the view of the seat to move."""
+    ply: int = Field(default=0, ge=0)
+    """Number of moves before the position of the stored game."""
     simulations: int = Field(default=800, ge=1, le=MOST_SIMULATIONS)
+    information: Information = "determinise"
+    """Search with hidden information: a deal for each simulation, or a forecast by the model's head `opponents`."""
 
 
 class StopStudy(StrictValue):
@@ -70,10 +95,21 @@ class StudyView(StrictValue):
     is_proven: bool
     """Whether the value is certain."""
     line: tuple[str, ...]
-    """Most visited line."""
+    """Most visited line; one move with hidden information."""
+    root_alone: str
+    """Reason for which the root alone can be opened; empty with perfect information."""
     is_done: bool
     fault: str
     """Error that ended the search; empty for none."""
+
+
+class OutcomeView(StrictValue):
+    """What everybody sees after a move, in some of the sampled worlds."""
+
+    name: str
+    visits: int
+    value: float
+    """Mean value of these simulations for the player to move."""
 
 
 class ChildView(StrictValue):
@@ -92,6 +128,12 @@ class ChildView(StrictValue):
     """Whether the position after the move is a node with moves of its own."""
     path: tuple[str, ...]
     """Cells of the move; empty where the game has none."""
+    share: float | None
+    """Share of the sampled worlds in which the search tried the move; None with perfect information or a forecast."""
+    spread: float | None
+    """Standard deviation of the value over those worlds; None for fewer than two."""
+    outcomes: tuple[OutcomeView, ...]
+    """Most frequent outcomes; empty with perfect information, or where the game does not name them."""
 
 
 class PlaceView(StrictValue):
@@ -113,20 +155,23 @@ class NodeView(StrictValue):
     visits: int
     legal: int
     """Number of legal moves."""
+    worlds: int
+    """Worlds that the search sampled, 1 with a forecast; 0 with perfect information."""
     children: tuple[ChildView, ...]
     """Most visited moves."""
     cells: tuple[PlaceView, ...]
     """Cells of the picture; empty where the game has none."""
     text: str
-    """Position as text."""
+    """Position as text, in the view of the player to move."""
 
 
 class StudyEndpoints:
     """Handlers over the studies."""
 
-    def __init__(self, catalogue: Catalogue, studies: Studies) -> None:
+    def __init__(self, catalogue: Catalogue, studies: Studies, tables: Tables) -> None:
         self._catalogue = catalogue
         self._studies = studies
+        self._tables = tables
 
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
@@ -146,8 +191,9 @@ class StudyEndpoints:
         """Search a position."""
         new = await read_body(request, NewStudy)
         run = None if new.run is None else await asyncio.to_thread(self._catalogue.get, new.run)
-        game = run.game if run is not None else await asyncio.to_thread(games.make, new.game, **new.parameters)
-        study = await self._studies.open(Wish(game, run, new.model, new.moves, new.simulations))
+        table = None if new.table is None else self._tables.get(new.table).snapshot().played
+        played = await asyncio.to_thread(_position, new, run, table)
+        study = await self._studies.open(Wish(played, run, new.model, new.simulations, new.information))
         return await _seen(study)
 
     async def study(self, request: Request) -> BaseModel:
@@ -172,20 +218,55 @@ class StudyEndpoints:
             raise InvalidRequest(f"limit={limit!r} is out of range; give an integer from 1 to {MOST_CHILDREN}")
         path = await asyncio.to_thread(_path, study, request)
         try:
-            node = await study.search.node(path)
+            node, worlds = await study.search.root() if not path else (await study.search.node(path), None)
         except ValueError as error:
             raise InvalidRequest(f"{error}; search with more simulations to open it") from error
-        return await asyncio.to_thread(_node_view, study, path, node, int(limit))
+        return await asyncio.to_thread(_node_view, study, path, (node, worlds), int(limit))
 
     async def study_board(self, request: Request) -> Response:
         """Draw a position of the tree."""
         study = self._study(request)
         path = await asyncio.to_thread(_path, study, request)
-        picture = await asyncio.to_thread(lambda: svg.picture(study.game, study.state_after(path)))
+        picture = await asyncio.to_thread(_picture, study, path)
         return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
 
     def _study(self, request: Request) -> Study:
         return self._studies.get(request.path_params["study"])
+
+
+def _position(new: NewStudy, run: OpenRun | None, table: SeatedGame | None) -> SeatedGame:
+    """Return the game up to the position to search, with the seat to move. Raises `InvalidRequest`, `GameError`."""
+    if sum((bool(new.moves), table is not None, new.uid is not None)) > 1:
+        raise InvalidRequest("a position has one source: give moves, a table, or the uid of a stored game with its ply")
+    if table is not None:
+        return table
+    if new.uid is not None:
+        if run is None:
+            raise InvalidRequest("uid names a stored game of a run: give the run")
+        return _stored_position(run.stored(new.uid)[1], new.ply)
+    game = run.game if run is not None else games.make(new.game, **new.parameters)
+    if game.spec().information != "perfect":
+        raise InvalidRequest(
+            f"{game.spec().name} has hidden information, so moves alone name no position: "
+            "begin at your turn in a game on the page Play, or at a move of a stored game"
+        )
+    played = SeatedGame(game, seat=0, seed=0)
+    played.moves = read_moves(game, new.moves)
+    return played.seen_by_mover()
+
+
+def _stored_position(stored: ValidatedGame, ply: int) -> SeatedGame:
+    """Return a stored game before move `ply`, counted from 0, in the view of the seat that then moved.
+
+    Raises `InvalidRequest` for a ply without a move, and for a seed that no search takes.
+    """
+    if not 0 <= ply < len(stored.movers):
+        raise InvalidRequest(f"ply={ply} is no position with a move; the game has moves 0 to {len(stored.movers) - 1}")
+    if stored.record.seed > LAST_SEED:
+        raise InvalidRequest("the seed of this game is 2^63 or more, which no search takes; choose another game")
+    played = SeatedGame(stored.game, seat=int(stored.movers[ply]), seed=int(stored.record.seed))
+    played.moves = [int(action) for action in stored.record.moves[:ply]]
+    return played
 
 
 async def _growth(study: Study) -> Events:
@@ -199,19 +280,21 @@ async def _seen(study: Study) -> StudyView:
 
 
 def _view(study: Study, root: RootAnalysis | None) -> StudyView:
-    game, state = study.game, study.state_after()
+    game, played = study.game, study.played
+    line = () if root is None else root.principal_variation
     return StudyView(
         id=study.id,
         game=game.spec().name,
         parameters=changed_parameters(game),
         source=study.title,
-        moves=tuple(move_names(game, study.search.moves)),
-        player=int(games.core.to_move(game, state)) + 1,
+        moves=tuple(played.seen_moves()),
+        player=played.seat + 1,
         simulations=study.search.simulations,
         visits=0 if root is None else int(root.visits.sum()),
         value=None if root is None else float(root.value[root.to_move]),
         is_proven=root is not None and root.proven,
-        line=() if root is None else _names(game, state, root.principal_variation),
+        line=_names(game, study.state_after(), line[: 1 if study.is_hidden else None]),
+        root_alone=ROOT_ALONE if study.is_hidden else "",
         is_done=study.is_done,
         fault=study.fault,
     )
@@ -222,36 +305,57 @@ def _path(study: Study, request: Request) -> list[int]:
     text = request.query_params.get("path", "")
     if len(text) > MOST_TEXT:
         raise InvalidRequest(f"the path has more than {MOST_TEXT} characters")
+    if study.is_hidden:
+        if text:
+            raise InvalidRequest(f"path={text[:40]!r} leads below the root. {ROOT_ALONE}")
+        return []
     before = move_names(study.game, study.search.moves)
     return read_moves(study.game, ",".join([*before, text]))[len(before) :]
 
 
-def _node_view(study: Study, path: Sequence[int], node: TreeNode, limit: int) -> NodeView:
-    game, state = study.game, study.state_after(path)
-    steps, cells = getattr(game, "action_path", None), getattr(game, "cells", None)
-    children = []
-    for index in node.ranking()[:limit]:
-        action, value = int(node.actions[index]), float(node.values[index])
-        children.append(
-            ChildView(
-                move=game.action_name(state, action),
-                prior=float(node.priors[index]),
-                visits=int(node.visit_counts[index]),
-                value=None if math.isnan(value) else value,
-                exploration=float(node.exploration[index]),
-                is_open=bool(node.is_expanded[index]),
-                path=() if steps is None else tuple(steps(state, action)),
-            )
-        )
+def _node_view(study: Study, path: Sequence[int], shown: tuple[TreeNode, WorldStatistics | None], limit: int) -> NodeView:
+    game, state, (node, worlds) = study.game, study.state_after(path), shown
+    cells = study.played.cells() if study.is_hidden else _cells(game, state)
     return NodeView(
         path=_names(game, study.state_after(), path),
         player=node.to_move + 1,
         visits=node.visits,
         legal=len(node.actions),
-        children=tuple(children),
-        cells=() if cells is None else tuple(PlaceView(**cell._asdict()) for cell in cells(state)),
-        text=drawing(game, state),
+        worlds=0 if worlds is None else worlds.worlds,
+        children=tuple(_child_view(game, state, node, worlds, index) for index in node.ranking()[:limit]),
+        cells=tuple(PlaceView(**cell._asdict()) for cell in cells),
+        text=study.played.text() if study.is_hidden else drawing(game, state),
     )
+
+
+def _child_view(game: Game, state: State, node: TreeNode, worlds: WorldStatistics | None, index: int) -> ChildView:
+    steps, action, visits = getattr(game, "action_path", None), int(node.actions[index]), int(node.visit_counts[index])
+    outcomes = () if worlds is None else worlds.outcomes[index][:MOST_OUTCOMES]
+    return ChildView(
+        move=game.action_name(state, action),
+        prior=float(node.priors[index]),
+        visits=visits,
+        value=_number(node.values[index]),
+        exploration=float(node.exploration[index]),
+        is_open=worlds is None and bool(node.is_expanded[index]),
+        path=() if steps is None else tuple(steps(state, action)),
+        share=None if worlds is None or worlds.worlds < 2 else visits / worlds.worlds,
+        spread=None if worlds is None else _number(worlds.spreads[index]),
+        outcomes=tuple(OutcomeView(name=one.name, visits=one.visits, value=one.value) for one in outcomes),
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _cells(game: Game, state: State) -> Sequence[Cell]:
+    cells = getattr(game, "cells", None)
+    return () if cells is None else tuple(cells(state))
+
+
+def _picture(study: Study, path: Sequence[int]) -> str:
+    return study.played.picture() if study.is_hidden else svg.picture(study.game, study.state_after(path))
 
 
 def _names(game: Game, state: State, actions: Sequence[int]) -> tuple[str, ...]:

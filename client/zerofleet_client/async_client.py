@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
@@ -44,7 +45,7 @@ class AsyncClient:
         self._timeout_s = require_timeout(timeout_s)
         self._metadata = token_metadata(token)
         self._connections = connect(grpc.aio, inference=inference, gatekeeper=gatekeeper, tls=tls)
-        self._closed = False
+        self._closed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,7 +57,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """See `Client.close`. Cancellation: a connection may stay open until garbage-collected; close it again."""
-        self._closed = True
+        self._closed.set()
         for connection in self._connections.values():
             await connection.channel.close()
 
@@ -131,13 +132,13 @@ class AsyncClient:
                 raise
             except grpc.aio.AioRpcError as failure:
                 pause_s = attempts.pause_s(self._error(failure, call, connection))
-            await asyncio.sleep(pause_s)
+            await self._pause(pause_s)
 
     async def _watch(
         self, call: Call, connection: Connection, on_lost: Callable[[ZerofleetError], None]
     ) -> AsyncGenerator[Champion, None]:
         watch = Watch()
-        while not self._closed:
+        while not self._closed.is_set():
             stream = self._start(connection, call)
             error: ZerofleetError = Unavailable(f"{connection.target} ended the watch")
             try:
@@ -153,13 +154,19 @@ class AsyncClient:
                     raise error from failure
             finally:
                 stream.cancel()
-            if not self._closed:
+            if not self._closed.is_set():
                 on_lost(error)
-                await asyncio.sleep(watch.pause_s())
+                await self._pause(watch.pause_s())
+
+    async def _pause(self, pause_s: float) -> None:
+        """Wait for `pause_s`, or until the client is closed. Cancellation: no effect."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._closed.wait()
 
     def _start(self, connection: Connection, call: Call, **options: Any) -> Any:
         """Begin a call; raises `Unavailable` on a closed client, where grpc raises an error of its own."""
-        if self._closed:
+        if self._closed.is_set():
             raise Unavailable(CLOSED)
         return connection.method(call)(call.request, metadata=self._metadata, **options)
 
@@ -171,7 +178,7 @@ class AsyncClient:
     def _is_closing(self) -> bool:
         """Return whether a cancellation comes from `close`, not from the caller's task."""
         task = asyncio.current_task()
-        return self._closed and (task is None or task.cancelling() == 0)
+        return self._closed.is_set() and (task is None or task.cancelling() == 0)
 
     def _error(self, failure: Any, call: Call, connection: Connection) -> ZerofleetError:
-        return Unavailable(CLOSED) if self._closed else failed(failure, call, connection.target)
+        return Unavailable(CLOSED) if self._closed.is_set() else failed(failure, call, connection.target)

@@ -8,10 +8,11 @@ from games.kit.svg import BOARD, INK, LINE, PLAYER_COLOURS, Canvas
 from games.take_six import cards, table
 from games.take_six.table import Deck
 
-__all__ = ["cells", "draw", "draw_svg"]
+__all__ = ["cells", "draw", "draw_svg", "takes"]
 
 _CARD_WIDTH, _CARD_HEIGHT, _STEP = 44, 34, 50
 _MARGIN, _LABEL = 16, 150
+_CHOICE = 96  # pixels, of `plays 104@8` behind a full hand
 _LINE_HEIGHT = _CARD_HEIGHT + 14
 _TOP = _MARGIN + 26  # of the first row
 _PALE, _HEAVY = "#ffffff", "#f3d9a8"
@@ -36,7 +37,8 @@ def draw(deck: Deck, state: State, viewer: int | None) -> str:
 
 def draw_svg(deck: Deck, state: State, viewer: int | None = None) -> str:
     """Return the table as an SVG document; with a `viewer`, other hands are face down and committed cards are hidden."""
-    width = _MARGIN + _LABEL + (table.HAND + 1) * _STEP + _MARGIN
+    # A full hand with a committed card is shown to nobody but a reader of the whole deal: only that picture needs the room.
+    width = _MARGIN + _LABEL + table.HAND * _STEP + (_CHOICE if viewer is None else _STEP) + _MARGIN
     canvas = Canvas(width, 2 * _MARGIN + 24 + (deck.rows + deck.players) * _LINE_HEIGHT + 12)
     canvas.text(_MARGIN, _MARGIN + 6, _headline(deck, state), size=14, anchor="start", bold=True)
     canvas.rectangle(_MARGIN, _TOP - 7, width - 2 * _MARGIN, deck.rows * _LINE_HEIGHT, fill=BOARD, corner=8)
@@ -80,6 +82,11 @@ def cells(deck: Deck, state: State) -> tuple[Cell, ...]:
         held = enumerate(_hand(deck, state, seat))
         found += [Cell(str(card + deck.first_card), middle + i * _STEP, y, radius) for i, card in held]
     return tuple(found)
+
+
+def takes(points: int) -> str:
+    """Return the name of an outcome with these points, such as `takes 7 points`."""
+    return f"takes {_counted(points)}" if points else "takes nothing"
 
 
 def _hand_top(deck: Deck, seat: int) -> int:

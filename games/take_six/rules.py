@@ -113,6 +113,13 @@ class TakeSix(NamedTuple):
         """Return an SVG picture in the view of `viewer`: other hands are face down, as in `draw_for`."""
         return drawing.draw_svg(deck_of(self), state, viewer)
 
+    def outcome_name(self, before: State, after: State, viewer: int) -> str:
+        """Return the points that `viewer` takes between two positions, or that a row is to be chosen, which everybody sees."""
+        if table.chooser(before) < 0 and table.chooser(after) == viewer:
+            return "must choose a row"
+        points = int(table.taken(after, viewer)) - int(table.taken(before, viewer))
+        return drawing.takes(points)
+
     def cells(self, state: State) -> tuple[Cell, ...]:
         """Return the rows, and the cards of the player to move, for that player's clicks; no other hand."""
         return drawing.cells(deck_of(self), state)

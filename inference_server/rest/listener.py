@@ -148,7 +148,8 @@ def _listening(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     try:
         family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        listener = socket.create_server(place[:2], family=family, backlog=_BACKLOG)
+        both = family is socket.AF_INET6 and socket.has_dualstack_ipv6()  # [::] then takes IPv4 too, as that of gRPC
+        listener = socket.create_server(place[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except (OSError, UnicodeError) as error:  # a name with an empty or too long part is no Unicode of a host
         why = error.strerror if isinstance(error, OSError) else "no such host"
         raise ConfigurationError(f"cannot listen on {address}: {why}; set another http_address") from error

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator
+from urllib.parse import urlparse
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -148,6 +149,74 @@ def test_no_foreign_card_of_take_six_occurs_in_the_page_or_in_an_answer(open_pag
 
 def with_seed(route: Route) -> None:
     route.continue_(post_data=json.dumps({**route.request.post_data_json, "seed": SEED}))
+
+
+WORDS = """() => {
+  const shown = document.querySelector("main").cloneNode(true);
+  for (const node of shown.querySelectorAll("td.right, #about, input, option")) node.remove();
+  const texts = [...shown.querySelectorAll("*")].flatMap((node) => [node.ariaLabel, node.title, node.dataset.key]);
+  const walker = document.createTreeWalker(shown, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) texts.push(walker.currentNode.data);
+  return texts.filter(Boolean).join("\\n");
+}"""
+
+
+def cards_told(response: Response) -> set[int]:
+    """Return the cards that an answer about a tree tells: the numbers of its texts, not its counts."""
+    body = response.text()
+    if "svg" in response.headers["content-type"]:
+        return told(response)
+    found: list[str] = []
+    for line in body.splitlines():
+        if (line := line.removeprefix("data: ")).startswith("{"):
+            json.loads(line, object_hook=lambda fields: found.extend(texts_of(fields)) or fields)
+    return {int(number) for text in found for number in re.findall(r"\d+", re.sub(r"takes \d+ points?", "", text))}
+
+
+def texts_of(fields: dict[str, object]) -> list[str]:
+    """Return the texts among the values of an object, its id excepted."""
+    values = [one for name, value in fields.items() if name != "id" for one in (value if isinstance(value, list) else [value])]
+    return [value for value in values if isinstance(value, str)]
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_tree_of_take_six_shows_figures_over_worlds_and_no_foreign_card(
+    open_page: Opener, keep: Keeper, width: int
+) -> None:
+    game = games.make("take_six")
+    dealt = new_state(game, SEED)
+    hands = [hand(game.draw_for(dealt, own), own) for own in range(game.spec().num_players)]
+    foreign = {card for held in hands[1:] for card in held if card >= SMALLEST_TELLTALE}
+    page = open_page("/play?game=take_six", width=width)
+    expect(page.locator("#notice")).to_be_hidden()
+    page.route("**/api/v1/tables", with_seed)
+    answers: list[Response] = []
+    begin(page, seat="1")
+    expect(page.locator("#state")).to_have_text("your move")
+    page.on("response", lambda response: answers.append(response) if "/api/v1/studies" in response.url else None)
+    page.locator("#to-tree").click()
+    expect(page.locator("#state")).to_have_text("searched")
+    expect(page.locator("#root-alone")).to_contain_text("invents")
+    expect(page.locator("#origin")).to_contain_text("your turn in the game")
+    for hidden in ("#moves-field", "#deeper", "#to-play"):
+        expect(page.locator(hidden)).to_be_hidden()
+    headings = page.locator("#nodes th").all_text_contents()
+    assert headings == ["move", "N", "Q", "P", "U", "±", "worlds", "visits above prior"]
+    page.locator("#nodes button.opener").first.click()
+    outcome = page.locator("#nodes td", has_text=re.compile("^takes|the game ends")).first
+    expect(outcome).to_be_visible()
+    page.wait_for_function("document.getElementById('board').naturalWidth > 0")
+    keep(page, "tree-take-six")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert Axe().run(page).response["violations"] == []
+    shown = set(map(int, re.findall(r"\d+", page.evaluate(WORDS))))
+    assert hands[0] <= shown  # the text of the position
+    assert not shown & foreign
+    kinds = {response: urlparse(response.url).path.rpartition("/")[2] for response in answers}
+    assert set(kinds.values()) == {"studies", "events", "node", "board"}
+    for response in (one for one, kind in kinds.items() if kind != "events"):  # whose body Chromium drops; tests/ui reads it
+        assert not cards_told(response) & foreign, response.url
+        assert str(SEED).encode() not in response.body()
 
 
 def test_a_drawn_position_is_played_on_from(open_page: Opener, keep: Keeper) -> None:

@@ -12,6 +12,7 @@ from zerofleet.rpc.evaluation_client import EvaluationClient
 
 pytestmark = pytest.mark.slow
 NOBODY = "127.0.0.1:1"
+ENDLESS_S = 120.0
 
 
 async def test_a_position_is_evaluated_as_by_the_product(connect, wire):
@@ -195,6 +196,36 @@ def test_a_watch_that_meets_a_client_just_closed_ends_without_an_error(library, 
 
     monkeypatch.setattr(client, "_start", closed_meanwhile)
     assert list(client.watch_champion(MODEL)) == []
+
+
+async def test_closing_ends_the_pause_before_a_call_is_made_again(library, monkeypatch):
+    pausing = asyncio.Event()
+
+    def pause_s(attempts, error):
+        pausing.set()
+        return ENDLESS_S
+
+    monkeypatch.setattr("zerofleet_client.attempts.Attempts.pause_s", pause_s)
+    client = library.AsyncClient(NOBODY)
+    waiting = asyncio.create_task(client.evaluate(MODEL))
+    await pausing.wait()
+    await client.close()
+    with pytest.raises(library.Unavailable, match="the client is closed"):
+        await asyncio.wait_for(waiting, ENDLESS_S / 2)
+
+
+async def test_closing_ends_the_pause_of_a_watch(library, monkeypatch):
+    monkeypatch.setattr("zerofleet_client.attempts.Watch.pause_s", lambda watch: ENDLESS_S)
+    lost = asyncio.Event()
+    client = library.AsyncClient(gatekeeper=NOBODY)
+
+    async def champions():
+        return [champion async for champion in client.watch_champion(MODEL, on_lost=lambda error: lost.set())]
+
+    watching = asyncio.create_task(champions())
+    await lost.wait()
+    await client.close()
+    assert await asyncio.wait_for(watching, ENDLESS_S / 2) == []
 
 
 async def expect(error, call):

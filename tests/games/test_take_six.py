@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,6 +17,9 @@ from games.kit import bits
 from games.notation import legal_names
 from games.take_six import TakeSix, table
 from games.take_six.rules import deck_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+WIDEST = 0.602  # of the font size: a character of DejaVu Sans Mono, the first font of the pictures
 
 REDUCED = TakeSix(cards=61, rows=3, first_card=0)
 VARIANTS = [
@@ -338,3 +342,17 @@ def test_the_picture_as_svg_shows_every_card() -> None:
     for card in [*hand_of(game, state, 0), *hand_of(game, state, 2), *(row[0] for row in rows_of(game, state))]:
         assert f">{card}</text>" in document
     assert "plays 16@1" in document
+
+
+@pytest.mark.parametrize("row_choice", ["before", "after"])
+def test_a_committed_card_is_written_behind_a_full_hand_and_not_over_it(row_choice: str) -> None:
+    game = games.make("take_six", players=5, rows=8, row_choice=row_choice)
+    state = games.new_state(game, seed=2)
+    for _ in range(game.players - 1):
+        core.play(game, state, games.legal(game, state)[-1])
+    root = ElementTree.fromstring(game.draw_svg(state))
+    edge = max(float(card.get("x")) + float(card.get("width")) for card in root.iter(f"{SVG}rect") if card.get("width") == "44")
+    said = [text for text in root.iter(f"{SVG}text") if text.text.startswith("plays ")]
+    assert len(said) == game.players - 1
+    for text in said:
+        assert float(text.get("x")) - WIDEST * float(text.get("font-size")) * len("plays 104@8") > edge

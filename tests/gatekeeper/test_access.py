@@ -1,5 +1,6 @@
 import grpc
 import pytest
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from structlog.testing import capture_logs
 
 from gatekeeper.service import open_gatekeeper
@@ -83,3 +84,18 @@ async def test_gatekeeper_and_inference_server_share_the_name_of_the_operators_c
     assert asked_under == ["change-42"]
     (changed,) = [line for line in lines if line["event"] == "champion.changed"]
     assert (changed["request_id"], changed["version"]) == ("change-42", version)
+
+
+@pytest.mark.parametrize(("choice", "code"), [("auto", grpc.StatusCode.OK), ("off", grpc.StatusCode.UNIMPLEMENTED)])
+async def test_the_gatekeeper_describes_its_service_on_loopback_unless_it_is_turned_off(settings_of, inference, choice, code):
+    async with (
+        open_gatekeeper(settings_of(reflection=choice), evaluator=inference, control=inference) as gatekeeper,
+        grpc.aio.insecure_channel(gatekeeper.address) as channel,
+    ):
+        stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(timeout=60)
+        if code is grpc.StatusCode.OK:
+            await stream.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+            names = [service.name for service in (await stream.read()).list_services_response.service]
+            assert names == ["grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection", "zerofleet.v1.Gatekeeper"]
+            await stream.done_writing()
+        assert await stream.code() is code

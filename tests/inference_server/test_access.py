@@ -5,7 +5,6 @@ from __future__ import annotations
 import grpc
 import pytest
 from fake_network import MODEL, refusal
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tritonclient.grpc import service_pb2 as messages
 
 from zerofleet.errors import PermissionRefused
@@ -88,18 +87,3 @@ def test_only_addresses_of_this_machine_are_local(peer, local):
     from zerofleet.rpc.security.interceptors import is_local  # noqa: PLC0415
 
     assert is_local(peer) is local
-
-
-async def test_reflection_is_off_unless_asked_for(open_wire):
-    async with open_wire(reflection=True) as wire:
-        assert "inference.GRPCInferenceService" in await _listed_services(wire)
-    async with open_wire() as wire:
-        with pytest.raises(grpc.aio.AioRpcError, match="UNIMPLEMENTED"):
-            await _listed_services(wire)
-
-
-async def _listed_services(wire) -> list[str]:
-    stub = reflection_pb2_grpc.ServerReflectionStub(wire.channel)
-    call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
-    replies = [reply async for reply in call]
-    return [service.name for service in replies[0].list_services_response.service]

@@ -13,7 +13,6 @@ import psutil
 import pytest
 from fake_network import MODEL, Wire, expected_value, infer_request, refusal, until
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2_grpc
 from raw_http2 import HEADERS, RawConnection, call
 from tritonclient.grpc import service_pb2 as messages
 
@@ -205,17 +204,6 @@ async def test_a_health_watcher_that_disconnects_does_not_affect_the_others(wire
     await wire.server.plane.registry.unload(MODEL)
     for watch in watches[1:]:
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
-
-
-async def test_a_flood_of_reflection_calls_is_unimplemented_by_default(wire, positions):
-    stub = reflection_pb2_grpc.ServerReflectionStub(wire.channel)
-
-    async def ask() -> grpc.StatusCode:
-        # Without a question: one that is written after the answer has come makes the client report INTERNAL.
-        return await stub.ServerReflectionInfo(timeout=60).code()
-
-    assert set(await asyncio.gather(*(ask() for _ in range(200)))) == {grpc.StatusCode.UNIMPLEMENTED}
-    await expect_service(wire, positions)
 
 
 async def test_a_flood_of_operators_calls_without_the_token_is_refused_and_counted(open_wire, publish, positions):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 
 import pytest
@@ -37,6 +38,18 @@ def test_an_address_without_a_host_is_loopback(given, address):
 def test_another_form_of_address_is_refused(given):
     with pytest.raises(ConfigurationError, match="setting http_address: want HOST:PORT"):
         read_settings(ServerSettings, [f"--http-address={given}"], {})
+
+
+async def test_every_address_of_ipv6_includes_those_of_ipv4_where_the_machine_has_both(open_wire):
+    if not socket.has_dualstack_ipv6():
+        with pytest.raises(ConfigurationError, match="cannot listen"):
+            async with open_wire(http_address="[::]:0"):
+                pass
+        return
+    async with open_wire(http_address="[::]:0") as wire:
+        port = wire.server.http.address.rpartition(":")[2]
+        for host in ("127.0.0.1", "::1"):
+            assert (await ask(f"{host}:{port}", get("/v2/health/live"))).status == 200
 
 
 async def test_an_address_in_use_is_a_configuration_error(open_wire, address):

@@ -88,3 +88,15 @@ async def test_a_cancelled_search_keeps_readers_out_until_its_thread_has_ended(m
     assert await reading is None
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+@pytest.mark.slow
+async def test_a_search_with_hidden_information_that_is_stopped_at_once_still_has_its_root():
+    game = games.make("rock_paper_scissors", turns=3)
+    search = WatchedSearch(
+        game, UniformEvaluator(2), (), settings=SearchSettings.for_analysis(game.spec(), 50), version=1, seed=3
+    )
+    search.stop()
+    found = await search.run()
+    node, worlds = await search.root()
+    assert worlds.worlds == found.visits.sum() == node.visits - 1 < 3

@@ -72,7 +72,7 @@ async def test_a_won_position_is_proven_and_its_line_wins(client):
         ({"moves": "a1 b1 a2 b2 a3"}, "the game is over"),
         ({"model": "champion"}, "choose a run"),
         ({"simulations": 0}, "greater than or equal to 1"),
-        ({"game": "take_six"}, "hidden information"),
+        ({"game": "take_six", "moves": ""}, "hidden information"),
         ({"run": "nothing"}, "no run called"),
     ],
 )

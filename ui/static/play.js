@@ -143,8 +143,9 @@ function links() {
   const isStandard = !Object.keys(now.parameters).length || Boolean(begun.run);
   const about = new URLSearchParams({ game: now.game, moves: now.moves.join(",") });
   if (begun.run) about.set("run", begun.run);
-  byId("to-tree").hidden = !now.keeps_moves || !isStandard || now.is_over;
-  byId("to-tree").href = `/tree?${about}`;
+  const seen = new URLSearchParams({ game: now.game, table: now.id, ...(begun.run ? { run: begun.run } : {}) }); // moves name no deal
+  byId("to-tree").hidden = now.keeps_moves ? !isStandard || now.is_over : !now.is_turn;
+  byId("to-tree").href = `/tree?${now.keeps_moves ? about : seen}`;
   byId("to-solver").hidden = now.game !== "connect_four" || !isStandard;
   byId("to-solver").href = `/solver?${about}`;
 }

@@ -48,8 +48,9 @@ function go(number, { keep = false } = {}) {
   const before = replay.moves[ply - 1];
   byId("board").alt = before ? `Board after move ${ply}, ${before.move} by player ${before.player}` : "Board at the start";
   byId("ply").value = ply;
-  byId("to-tree").hidden = !isOpen || ply === replay.moves.length;
-  byId("to-tree").href = `/tree?${new URLSearchParams({ run, game, moves: replay.moves.slice(0, ply).map(({ move }) => move).join(",") })}`;
+  byId("to-tree").hidden = ply === replay.moves.length;
+  const position = isOpen ? { moves: replay.moves.slice(0, ply).map(({ move }) => move).join(",") } : { uid: replay.uid, ply };
+  byId("to-tree").href = `/tree?${new URLSearchParams({ run, game, ...position })}`;
   byId("position").textContent = `Position ${ply} of ${replay.moves.length}${before ? `, after ${before.move} by player ${before.player}` : ", the start"}`;
   byId("now").setAttribute("x1", (100 * ply) / Math.max(1, replay.moves.length));
   byId("now").setAttribute("x2", (100 * ply) / Math.max(1, replay.moves.length));

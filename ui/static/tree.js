@@ -5,6 +5,7 @@ const ARROWS = 5, LIMIT = 12, FEWEST = 3;
 const asked = new URLSearchParams(location.search);
 const form = byId("begin");
 let games = [], runs = [], study = null, source = null;
+let origin = null; // table, or uid and ply, where the moves alone do not name the position
 let nodes = new Map(), open = new Set([""]), shown = []; // nodes by path, paths with shown replies, path of the board
 
 const key = (moves) => moves.join(",");
@@ -14,12 +15,25 @@ function choose() {
   form.elements.game.disabled = Boolean(run);
   if (run) form.elements.game.value = run.game;
   form.elements.model.value = run?.champion ? "champion" : "none";
+  fields();
+}
+
+/** Show the fields that the position needs: moves or an origin, and the search where players hide something. */
+function fields() {
+  const isHidden = games.some(({ game, information }) => game === form.elements.game.value && information !== "perfect");
+  byId("information-field").hidden = !isHidden;
+  byId("moves-field").hidden = Boolean(origin);
+  byId("origin").hidden = !origin;
+  byId("origin").textContent = origin?.table ? "Position: your turn in the game on the page Play" : origin ? `Position: game ${origin.uid.slice(0, 12)} before move ${origin.ply + 1}` : "";
+  form.elements.run.disabled = Boolean(origin?.uid);
+  if (origin) form.elements.game.disabled = true;
 }
 
 async function begin() {
-  const { run, game, model, simulations, moves } = form.elements;
-  const wish = { game: game.value, model: model.value.trim(), simulations: Number(simulations.value), moves: moves.value.trim() };
+  const { run, game, model, simulations, moves, information } = form.elements;
+  const wish = { game: game.value, model: model.value.trim(), simulations: Number(simulations.value), ...(origin ?? { moves: moves.value.trim() }) };
   if (run.value) wish.run = run.value;
+  if (!byId("information-field").hidden) wish.information = information.value;
   notice("Beginning… The first search of a game compiles it, once, and a model needs a server: this takes some seconds.");
   source?.close();
   try {
@@ -28,7 +42,7 @@ async function begin() {
     notice(error.message, true);
     return;
   }
-  history.replaceState(null, "", `?${new URLSearchParams({ ...wish, simulations: simulations.value })}`);
+  history.replaceState(null, "", `?${new URLSearchParams(wish)}`);
   nodes = new Map();
   open = new Set([""]);
   shown = [];
@@ -52,7 +66,7 @@ async function refresh() {
     return;
   }
   try {
-    for (const at of study.is_done ? [...open] : [""]) await read(at);
+    for (const at of study.is_done && !study.root_alone ? [...open] : [""]) await read(at);
     notice(study.fault, Boolean(study.fault));
     byId("study").hidden = false;
     await show(shown);
@@ -89,6 +103,11 @@ async function show(moves) {
     ...moves.flatMap((move, i) => [" › ", el("button", { type: "button", class: "link", onclick: () => show(moves.slice(0, i + 1)) }, move)]));
   byId("text").textContent = nodes.get(at).text;
   byId("deeper").hidden = !moves.length;
+  byId("to-play").hidden = Boolean(study.root_alone);
+  byId("root-alone").hidden = !study.root_alone;
+  byId("root-alone").textContent = study.root_alone;
+  byId("opens").hidden = Boolean(study.root_alone);
+  byId("about-worlds").hidden = !study.root_alone;
   byId("to-play").href = `/play?${new URLSearchParams({ game: study.game, moves: before, ...(form.elements.run.value ? { run: form.elements.run.value } : {}) })}`;
   draw();
   arrows();
@@ -107,6 +126,7 @@ function arrows() {
 
 async function toggle(at) {
   if (open.has(at)) open.delete(at);
+  else if (study.root_alone) open.add(at);
   else {
     try {
       if (!nodes.has(at) || study.is_done) await read(at);
@@ -122,7 +142,8 @@ function draw() {
   const focused = document.activeElement?.dataset?.key;
   const body = el("tbody");
   rows(body, []);
-  const head = [["move"], ["N", "right"], ["Q", "right"], ["P", "right"], ["U", "right"], ["visits above prior"]];
+  const sampled = study.root_alone ? [["±", "right"], ["worlds", "right"]] : [];
+  const head = [["move"], ["N", "right"], ["Q", "right"], ["P", "right"], ["U", "right"], ...sampled, ["visits above prior"]];
   byId("nodes").replaceChildren(el("table", { class: "tree" }, el("caption", { class: "hidden" }, "Tree of the search"),
     el("thead", {}, el("tr", {}, head.map(([title, kind]) => el("th", { scope: "col", class: kind ?? "" }, title)))), body));
   if (focused) document.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
@@ -135,8 +156,8 @@ function rows(body, moves) {
   const visited = node.children.filter(({ visits }, i) => visits || i < FEWEST);
   for (const child of visited) {
     const place = [...moves, child.move], at = key(place), isOpen = open.has(at);
-    const opener = child.is_open
-      ? el("button", { type: "button", class: "opener", "data-key": `open ${at}`, "aria-expanded": String(isOpen), "aria-label": `Replies to ${child.move}`, onclick: () => toggle(at) }, isOpen ? "▾" : "▸")
+    const opener = child.is_open || child.outcomes.length
+      ? el("button", { type: "button", class: "opener", "data-key": `open ${at}`, "aria-expanded": String(isOpen), "aria-label": `${child.is_open ? "Replies to" : "Outcomes of"} ${child.move}`, onclick: () => toggle(at) }, isOpen ? "▾" : "▸")
       : el("span", { class: "opener" });
     const name = child.is_open
       ? el("button", { type: "button", class: "link", "data-key": `show ${at}`, "aria-current": key(shown) === at ? "true" : null, onclick: () => show(place).catch((error) => notice(error.message, true)) }, child.move)
@@ -147,21 +168,35 @@ function rows(body, moves) {
       el("td", { class: "right" }, child.value === null ? "" : signed(child.value)),
       el("td", { class: "right" }, percent(child.prior)),
       el("td", { class: "right" }, child.exploration.toFixed(2)),
+      ...(study.root_alone ? [cell(child.spread, (spread) => spread.toFixed(2)), cell(child.share, percent)] : []),
       el("td", {}, bars(child.visits / all, child.prior))));
-    if (isOpen) rows(body, place);
+    if (isOpen && child.is_open) rows(body, place);
+    else if (isOpen) body.append(...child.outcomes.map((one) => outcome(one, child.visits)));
   }
-  if (node.legal > visited.length) body.append(el("tr", { class: "dim" }, el("td", { class: `level-${Math.min(level, 9)}`, colspan: 6 }, `and ${node.legal - visited.length} more moves of player ${node.player}`)));
+  if (node.legal > visited.length) body.append(el("tr", { class: "dim" }, el("td", { class: `level-${Math.min(level, 9)}`, colspan: study.root_alone ? 8 : 6 }, `and ${node.legal - visited.length} more moves of player ${node.player}`)));
+}
+
+const cell = (value, text) => el("td", { class: "right" }, value === null ? "" : text(value));
+
+/** Return the row of what everybody sees after a move. */
+function outcome({ name, visits, value }, all) {
+  return el("tr", { class: "dim" }, el("td", { class: "level-1" }, el("span", { class: "opener" }), name),
+    el("td", { class: "right" }, count(visits)), el("td", { class: "right" }, signed(value)),
+    el("td"), el("td"), el("td"), el("td"), el("td", {}, bars(visits / (all || 1))));
 }
 
 form.addEventListener("submit", (event) => { event.preventDefault(); begin(); });
 form.elements.run.addEventListener("change", choose);
+form.elements.game.addEventListener("change", fields);
 byId("stop").addEventListener("click", () => fetchJson(`${path("studies", study.id)}/stop`, {}).catch((error) => notice(error.message, true)));
 byId("deeper").addEventListener("click", () => { form.elements.moves.value = [...study.moves, ...shown].join(" "); begin(); });
 
 try {
   ({ games, runs } = await offer(form, asked));
+  if (asked.get("table")) origin = { table: asked.get("table") };
+  else if (asked.get("uid")) origin = { uid: asked.get("uid"), ply: Number(asked.get("ply") ?? 0) };
   choose();
-  for (const name of ["model", "simulations", "moves"]) if (asked.get(name)) form.elements[name].value = asked.get(name);
+  for (const name of ["model", "simulations", "moves", "information"]) if (asked.get(name)) form.elements[name].value = asked.get(name);
   notice("");
   if (asked.get("game")) await begin();
 } catch (error) {

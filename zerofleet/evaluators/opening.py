@@ -26,7 +26,7 @@ async def evaluating(address: str | None, game: Game) -> AsyncIterator[Evaluator
     Cancellation: the connection is closed.
     """
     if address is None:
-        yield UniformEvaluator(game.spec().num_players)
+        yield UniformEvaluator(game.spec().num_players, game.spec().num_actions)
         return
     async with KServeEvaluator(
         address, model_name(game), token=client_token(), tls=client_tls(), priority=Priority.HIGH

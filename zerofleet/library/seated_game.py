@@ -37,6 +37,13 @@ class SeatedGame:
         copied.moves, copied.resigned, copied.lines = list(self.moves), self.resigned, list(self.lines)
         return copied
 
+    def seen_by_mover(self) -> SeatedGame:
+        """Return a copy in which the seat is that of the player to move; after the end it stays."""
+        copied, state = self.copy(), self.state()
+        if not core.is_over(self.game, state):
+            copied.seat = int(core.to_move(self.game, state))
+        return copied
+
     def state(self, plies: int | None = None) -> State:
         """Return the position after the first `plies` moves, by default after all of them."""
         return replay(self.game, self.moves[:plies], self.seed)

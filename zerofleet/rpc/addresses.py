@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 from zerofleet.errors import ConfigurationError
 
-__all__ = ["is_unix", "require_address"]
+__all__ = ["is_near", "is_unix", "require_address"]
 
 LAST_PORT = 65535
 _SHOWN_CHARACTERS = 100
@@ -13,6 +15,17 @@ _SHOWN_CHARACTERS = 100
 def is_unix(address: str) -> bool:
     """Return whether an address is a unix socket."""
     return address.startswith(("unix:", "unix-abstract:"))
+
+
+def is_near(address: str) -> bool:
+    """Return whether a listening address is a unix socket or a loopback address, which no other machine reaches."""
+    if is_unix(address):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def require_address(address: str, *, lowest_port: int = 1) -> str:

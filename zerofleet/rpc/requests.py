@@ -19,6 +19,7 @@ import structlog
 
 from zerofleet.rpc.failures import REQUEST_ID, request_id_in
 from zerofleet.rpc.handlers import around
+from zerofleet.rpc.security.tokens import OPEN_SERVICES
 from zerofleet.telemetry import request_ids, tracing
 
 __all__ = ["RequestInterceptor", "names_of", "outgoing"]
@@ -58,7 +59,7 @@ class RequestInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unuse
         method: str = handler_call_details.method
         handler = await continuation(handler_call_details)
         # Probes come every few seconds and would only be noise.
-        if handler is None or method.startswith("/grpc."):
+        if handler is None or method.startswith(OPEN_SERVICES):
             return handler
         return around(handler, lambda context: _Named(self, context, method))
 

@@ -32,6 +32,7 @@ from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate
 from zerofleet.search.compiled_settings import compile_settings
 from zerofleet.search.decide import choose_move
 from zerofleet.search.gumbel import considered_visits
+from zerofleet.search.hidden.world_view import WorldStatistics, view_worlds
 from zerofleet.search.history import searched_moves
 from zerofleet.search.modes import mode_for
 from zerofleet.search.root import RootAnalysis, analyse_root
@@ -309,9 +310,27 @@ class SearchBlock:
         return analyse_root(self._arena, slot, self._compiled, alternates=self._worlds is None)
 
     def node(self, slot: int, path: Sequence[int]) -> TreeNode:
-        """Return the node that the actions of `path` lead to from a slot's root. Raises `ValueError` if it is not expanded."""
+        """Return the node that the actions of `path` lead to from a slot's root.
+
+        Raises `ValueError` if it is not expanded, and with hidden information for any node but the root: those below it hold
+        invented hands.
+        """
         self._record(slot)
+        if self._worlds is not None and path:
+            raise ValueError("with hidden information the root alone is shown: nodes below it hold invented hands")
         return view_node(self._arena, slot, self._compiled, path)
+
+    def worlds(self, slot: int) -> WorldStatistics | None:
+        """Return a slot's root over the worlds of its search; None without hidden information.
+
+        Raises `ValueError` if its position is not evaluated.
+        """
+        self._record(slot)
+        if self._worlds is None:
+            return None
+        if self._arena.nodes[slot, ROOT]["visits"] == 0:
+            raise ValueError(f"slot {slot} holds no searched position")
+        return view_worlds(self.game, self._arena, self._worlds, slot)
 
 
 def _note_prediction(likelihood: np.ndarray, extra_heads: Sequence[np.ndarray]) -> None:

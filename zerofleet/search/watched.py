@@ -16,6 +16,7 @@ from games.core import Game
 from zerofleet.evaluators.base import Evaluation, Evaluator
 from zerofleet.evaluators.by_version import evaluate_by_version
 from zerofleet.search.block import Leaves, SearchBlock
+from zerofleet.search.hidden.world_view import WorldStatistics
 from zerofleet.search.root import RootAnalysis
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree_view import TreeNode
@@ -74,6 +75,15 @@ class WatchedSearch:
             raise ValueError("the root is not evaluated yet")
         return await self._in_thread(self._block.node, 0, path)
 
+    async def root(self) -> tuple[TreeNode, WorldStatistics | None]:
+        """Return the root with its statistics over sampled worlds, at one time; None without hidden information.
+
+        Raises `ValueError` before its evaluation. Cancellation: nothing changes.
+        """
+        if self._block is None:
+            raise ValueError("the root is not evaluated yet")
+        return await self._in_thread(_root_of, self._block)
+
     async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Return `work(*arguments)`, which uses the tree, from a thread: compiled code may have to be compiled first.
 
@@ -86,7 +96,7 @@ class WatchedSearch:
         """Absorb an evaluation; return the next leaves, None at the end."""
         if answer is not None:
             block.absorb(answer.policy, answer.value, answer.extra_heads)
-            if self._is_stopped:
+            if self._is_stopped and self._is_evaluated(block):  # with hidden information `advance` expands the root
                 return None
         leaves = block.advance()
         return leaves if len(leaves.batch) else None
@@ -107,6 +117,10 @@ class WatchedSearch:
         except ValueError:
             return False
         return True
+
+
+def _root_of(block: SearchBlock) -> tuple[TreeNode, WorldStatistics | None]:
+    return block.node(0, []), block.worlds(0)
 
 
 async def _to_its_end(work: Coroutine[Any, Any, Result]) -> Result:

@@ -15,15 +15,14 @@ Each peer has its share of each bound (`zerofleet.rpc.security.shares`). Request
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import grpc
 
 from zerofleet.rpc.handlers import shape
+from zerofleet.rpc.security.expiry import Expiries
 from zerofleet.rpc.security.shares import Shares, peer_of
 from zerofleet.rpc.security.tokens import OPEN_SERVICES
 
@@ -68,7 +67,7 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
         self._calls = _Pool(Shares(calls), Shares(max(bytes_in_flight, 2 * message_bytes)), message_bytes)
         self._open = _Pool(Shares(OPEN_CALLS), small, SMALL_BYTES)
         self._long_lived = {method: _Pool(Shares(places), small, SMALL_BYTES) for method, places in long_lived.items()}
-        self._expiring: set[asyncio.Task[None]] = set()
+        self._expiries = Expiries()
 
     @property
     def most_calls(self) -> int:
@@ -87,7 +86,7 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
         """Wrap the handler of a call; called by grpc."""
         handler, method = await continuation(handler_call_details), handler_call_details.method
         if handler is None or handler.request_streaming:
-            return handler  # unknown, refused unread, or reflection
+            return handler  # unknown, refused unread, or reflection, which has bounds of its own (`zerofleet.rpc.reflection`)
         pool = self._long_lived.get(method) or (self._open if method.startswith(OPEN_SERVICES) else self._calls)
         kind = shape(handler)
         behaviour, read = getattr(handler, kind), handler.request_deserializer
@@ -114,7 +113,8 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
             await self._refuse(context, "calls", full)
         if (full := held.reserve(self._message_bytes)) is not None:
             await self._refuse(context, "memory", full)
-        expiry = asyncio.get_running_loop().call_later(self._read_s, self._expire, context)
+        late = f"the request did not arrive within {self._read_s:g} s"
+        expiry = self._expiries.begin(context, self._read_s, late, lambda: self._on_refused("slow"))
         try:
             content = await context.read()
         finally:
@@ -131,16 +131,6 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
             return read(content)
         except Exception:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the request bytes are not a message of this call")
-
-    def _expire(self, context: Any) -> None:
-        """End a call whose request has not arrived.
-
-        The read is not cancelled, which would leave grpc a buffer without an owner: grpc ends it after the abort.
-        """
-        text = f"the request did not arrive within {self._read_s:g} s"
-        task = asyncio.get_running_loop().create_task(_ended(self._refuse(context, "slow", text)))
-        self._expiring.add(task)
-        task.add_done_callback(self._expiring.discard)
 
     async def _refuse(self, context: Any, reason: str, text: str) -> None:
         self._on_refused(reason)
@@ -196,9 +186,3 @@ class HeldCall:
         if self._entered:
             self._pool.places.give_back(self._peer)
         self._bytes, self._entered = 0, False
-
-
-async def _ended(abort: Awaitable[None]) -> None:
-    """Await the end of a call that is aborted from outside its handler; it may just have ended by itself."""
-    with suppress(Exception):
-        await abort

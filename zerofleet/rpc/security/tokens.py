@@ -72,14 +72,15 @@ PERMISSIONS: Mapping[str, frozenset[Role]] = {
     f"{_GATEKEEPER}SubmitCandidate": frozenset({Role.TRAINER, Role.OPERATOR}),
     f"{_GATEKEEPER}Promote": _OPERATOR,
     f"{_GATEKEEPER}Rollback": _OPERATOR,
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": _ALL,
 }
 """Roles that may call each method, once a server has tokens."""
 
 ADMIN_METHODS = frozenset(method for method, roles in PERMISSIONS.items() if roles == _OPERATOR)
 """Methods that a server without tokens accepts only from its own machine."""
 
-OPEN_SERVICES = ("/grpc.health.v1.Health/", "/grpc.reflection.v1alpha.ServerReflection/")
-"""Services without a token: probes have none, and reflection is off unless a setting enables it."""
+OPEN_SERVICES = ("/grpc.health.v1.Health/",)
+"""Services without a token: probes have none."""
 
 
 def roles_of(method: str) -> frozenset[Role] | None:

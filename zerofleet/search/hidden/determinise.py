@@ -55,12 +55,22 @@ def _draw(policy: np.ndarray, count: int, word: np.ndarray) -> int:
 
 
 @lean
-def _begin_search(tree: Tree, slot: Any, cursor: Any) -> None:
-    """Set the models of the seats. A seat without a model is simulated with the searcher's."""
+def _begin_search(tree: Tree, slot: Any, cursor: Any, moments: np.ndarray) -> None:
+    """Set the models of the seats, and clear the moments. A seat without a model is simulated with the searcher's."""
+    moments[:] = 0.0
     for seat in range(cursor.models.shape[0]):
         version = slot.versions[seat]
         cursor.models[seat] = slot.version if version == EXTERNAL else version
     tree.pending_nodes[0] = ROOT
+
+
+@lean
+def _note_value(tree: Tree, cursor: Any, moments: np.ndarray, value: np.ndarray) -> None:
+    """Add the value (float32 [P], seat order) of the cursor's world to the moments of its root edge."""
+    found = float(value[tree.nodes[ROOT].to_move])
+    place = cursor.first - tree.nodes[ROOT].edge_start
+    moments[place, 0] += found
+    moments[place, 1] += found * found
 
 
 @lean
@@ -122,6 +132,7 @@ def _follow(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: 
         cursor.edge = select_edge(tree.nodes, tree.edges, index, settings, False)
         core.play(game, state, wide(tree.edges[cursor.edge].action))
     _back_up_end(game, tree, cursor, state, slot.scores)
+    _note_value(tree, cursor, worlds.moments[g], slot.scores)
     return False
 
 
@@ -133,6 +144,7 @@ def _begin_simulation(game: Any, arena: Arena, tree: Tree, g: int, settings: Com
     core.determinise(game, tree.states[ROOT], wide(tree.nodes[ROOT].to_move), seed, state)
     cursor.node = ROOT
     cursor.edge = root_edge(tree, slot, settings, arena.schedule)
+    cursor.first = cursor.edge
     core.play(game, state, wide(tree.edges[cursor.edge].action))
 
 
@@ -150,11 +162,14 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
             if _follow(game, settings, arena, g, batch, row):
                 return True
         else:
-            expand(tree.nodes, tree.edges, wide(tree.pending_nodes[0]))
+            leaf = wide(tree.pending_nodes[0])
+            expand(tree.nodes, tree.edges, leaf)
+            if leaf != ROOT:
+                _note_value(tree, cursor, worlds.moments[g], tree.nodes[leaf].value)
     while root.visits - 1 < slot.budget:
         arena.counters[0] += 1
         if root.kind != EXPANDED:
-            _begin_search(tree, slot, cursor)
+            _begin_search(tree, slot, cursor, worlds.moments[g])
             ask(game, tree.states[ROOT], tree, slot, rows, row)
             rows.versions[row] = slot.version
             return True

@@ -4,7 +4,7 @@ The tree of a slot then holds the decisions of one player only, the searcher (`v
 one of their actions. Between two of their decisions the opponents move in a *world*, a position consistent with the searcher's
 view. The sources of worlds are `zerofleet.search.hidden.determinise` and `zerofleet.search.hidden.predict`.
 
-Axes: G slots, N nodes per tree, S state entries, P players, A actions, R rows of a batch.
+Axes: G slots, N nodes per tree, S state entries, P players, A actions, L maximal number of legal actions, R rows of a batch.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Worlds(NamedTuple):
     siblings: np.ndarray  # int32 [G, N], next node below the same edge, NO_NODE at the end (determinise)
     plays: np.ndarray  # int16 [G, N, P - 1], predicted plays of the opponents (predict)
     likelihood: np.ndarray  # float32 [R, A], predicted likelihood of the opponents' actions (predict)
+    moments: np.ndarray  # float64 [G, L, 2], sums of the searcher's values and of their squares by root edge (determinise)
 
 
 def cursor_dtype(players: int) -> np.dtype[Any]:
@@ -42,6 +43,7 @@ def cursor_dtype(players: int) -> np.dtype[Any]:
         [
             ("node", np.int32),  # the searcher's last decision in this simulation
             ("edge", np.int32),  # edge of their action there
+            ("first", np.int32),  # edge of their action at the root
             ("choice", np.int16),  # action of an opponent, sampled from its policy
             ("models", np.int64, (players,)),  # model version by seat in this search
         ],
@@ -60,6 +62,7 @@ def allocate_worlds(game: Game, settings: SearchSettings, slots: int) -> Worlds:
         siblings=np.zeros((slots, 0 if predicts else nodes), dtype=np.int32),
         plays=np.zeros((slots, nodes if predicts else 0, others), dtype=np.int16),
         likelihood=np.zeros((slots if predicts else 0, spec.num_actions), dtype=np.float32),
+        moments=np.zeros((slots, 0 if predicts else spec.max_legal, 2)),
     )
 
 
