@@ -25,15 +25,16 @@ from zerofleet.library.ladder_list import Ladder, ladder_of
 from zerofleet.library.match_list import (
     MatchDetail,
     MatchList,
+    MatchReader,
     StoredMatch,
     find_matches,
     match_detail,
     match_position,
-    read_matches,
 )
-from zerofleet.library.metrics import Metrics, read_metrics
+from zerofleet.library.metrics import Metrics, MetricsReader, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe, recorded_readings
+from zerofleet.library.run_list import RunRow, run_row
 from zerofleet.library.seat_results import SeatResults, seat_results
 from zerofleet.library.series import RunSeries, began_s, run_series
 from zerofleet.library.stored_games import (
@@ -52,10 +53,12 @@ from zerofleet.storage.game_log import GameLog, LoggedGame
 from zerofleet.storage.gate_journal import JOURNAL_FILE
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.strength.ladders.standings import standings
+from zerofleet.supervisor.overview import overview
 from zerofleet.supervisor.readings import Readings
 
 __all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
 
+EVERY = 1 << 62
 GAMES_KEPT = 64  # replayed games, for the boards of a replay and of several browsers that watch
 
 
@@ -91,25 +94,30 @@ class OpenRun:
         self._match_guard = threading.Lock()
         self._log: GameLog | None = None
         self._games: OrderedDict[str, tuple[int, ValidatedGame]] = OrderedDict()
+        self._reader = MetricsReader(paths.metrics)
         self._metrics: tuple[Signature, Metrics] | None = None
         self._accuracy: tuple[Signature, tuple[MeasuredAccuracy, ...]] | None = None
+        self._matches = MatchReader(paths, self.model, self.game)
         self._gate: tuple[Signature, Gate] | None = None
         self._models: tuple[Signature, ModelList] | None = None
         self._match: tuple[Signature, str, StoredMatch] | None = None
 
     def metrics(self) -> Metrics:
-        """Return the columns of the run's metrics, read again when a file has changed."""
+        """Return the columns of the run's metrics, read on when a file has grown; see `MetricsReader`."""
         signature = signature_of(self.paths.metrics / "trainer.jsonl", self.paths.metrics / "run.jsonl")
         with self._guard:
             if self._metrics is None or self._metrics[0] != signature:
-                self._metrics = (signature, read_metrics(self.paths.metrics))
+                self._metrics = (signature, self._reader.read())
             return self._metrics[1]
 
-    def series(self, *, points: int) -> RunSeries:
-        """Return the series of the run for charts, at most about `points` rows of each group. Raises as `gate`."""
-        metrics = self.metrics()
+    def series(self, *, points: int | None) -> RunSeries:
+        """Return the series of the run for charts, at most about `points` rows of each group; None for every row.
+
+        Raises as `gate`.
+        """
+        metrics = read_metrics(self.paths.metrics) if points is None else self.metrics()
         began = began_s(metrics)
-        found = run_series(metrics, self.history(), points=points)
+        found = run_series(metrics, self.history(), points=EVERY if points is None else points)
         measured = self.accuracy()
         if not measured:
             return found
@@ -140,7 +148,7 @@ class OpenRun:
         signature = signature_of(self.paths.gatekeeper / JOURNAL_FILE, home / "champion_history.jsonl", self.paths.experiment)
         with self._guard:
             if self._gate is None or self._gate[0] != signature:
-                record, matches = read_matches(self.paths, self.model, self.game)
+                record, matches = self._matches.read()
                 history = open_run_store(self.paths).history(self.model)
                 rungs = tuple(standings(record, history))
                 ladder = ladder_of(rungs, record.evidence(), history)
@@ -156,6 +164,10 @@ class OpenRun:
         """Return the state of the run from its files alone. Raises as `gate`."""
         readings, at = self.recorded()
         return describe(readings, at=at, is_live=False, events=self.promotions())
+
+    def row(self) -> RunRow:
+        """Return the row of the run in a list of runs. Raises as `gate`, and `OSError`."""
+        return run_row(self.name, overview(self.paths.root, rungs=self.gate().rungs), metrics=self.metrics())
 
     def promotions(self) -> list[Event]:
         """Return the newest promotions as events."""

@@ -45,6 +45,10 @@ class EventJournal:
             log.warning("journal.tail_dropped", path=str(self._journal.path), size_bytes=dropped_bytes)
         return events
 
+    def read_more(self) -> list[Event] | None:
+        """Return the events since the last `read` or `read_more`; None where the file was replaced. Raises as `read`."""
+        return self._journal.read_more()
+
     def rewrite(self, events: Iterable[Event]) -> None:
         """Replace the file atomically by a header and these events. Raises `Unavailable` when a write fails."""
         with self._unavailable("nothing was changed"):

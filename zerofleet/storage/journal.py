@@ -54,6 +54,8 @@ class Journal(Generic[Line]):
         self._remedy = remedy
         self._sync = sync
         self._size_bytes: int | None = None  # of the whole lines; None before the first read
+        self._line_count = 0
+        self._identity = (0, 0)  # device and number of the file that was read
         self._locked: IO[bytes] | None = None
 
     def open(self, *, in_use: str) -> list[Line]:
@@ -80,19 +82,44 @@ class Journal(Generic[Line]):
 
         Raises `RunDirectoryError` for a damaged line or anything but a regular file, and the errors of `check_header`.
         """
-        try:
-            with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
-                content = file.read()
-        except FileNotFoundError:
-            content = b""
+        content = self._content(0)
         whole = whole_lines(content)
         texts = whole.splitlines()
         if texts:
             self._check_header(texts[0])
         lines = [self.parse(text, number) for number, text in enumerate(texts[1:], start=2)]
-        self._size_bytes = len(whole)
+        self._size_bytes, self._line_count = len(whole), len(texts)
         self.dropped_bytes = len(content) - len(whole)
         return lines
+
+    def read_more(self) -> list[Line] | None:
+        """Return the lines since the last `read` or `read_more`; None where the file was replaced: read it again.
+
+        Raises as `read`. For readers.
+        """
+        known = self._identity
+        if not self._size_bytes:
+            return None
+        content = self._content(self._size_bytes)
+        if self._identity != known:
+            return None
+        whole = whole_lines(content)
+        texts = whole.splitlines()
+        lines = [self.parse(text, number) for number, text in enumerate(texts, start=self._line_count + 1)]
+        self._size_bytes, self._line_count = self._size_bytes + len(whole), self._line_count + len(texts)
+        return lines
+
+    def _content(self, offset: int) -> bytes:
+        """Return the file from `offset` on, and note which file it is; empty for a missing file, or one that is shorter."""
+        try:
+            with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
+                about = os.fstat(file.fileno())
+                self._identity = (about.st_dev, about.st_ino) if about.st_size >= offset else (0, 0)
+                file.seek(offset)
+                return file.read()
+        except FileNotFoundError:
+            self._identity = (0, 0)
+            return b""
 
     def append(self, *lines: Line) -> None:
         """Append lines to an existing file. On `OSError` nothing is added."""
