@@ -6,6 +6,7 @@ An answer holds neither moves nor hands: of a game with hidden information a pag
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 
 from pydantic import BaseModel
@@ -22,6 +23,7 @@ __all__ = ["MOST_BOARDS", "WatchEndpoints"]
 
 MOST_BOARDS = 16
 BOARD_AGE_S = 3600
+PICTURES_KEPT = 512  # some 6 kB each
 
 
 class WatchEndpoints:
@@ -29,6 +31,8 @@ class WatchEndpoints:
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
+        self._guard = threading.Lock()
+        self._pictures: dict[tuple[str, str, int, int], bytes] = {}  # the least recently used first
 
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
@@ -51,13 +55,24 @@ class WatchEndpoints:
 
     async def watched_board(self, request: Request) -> Response:
         """Draw a position of a stored game in the view of a seat; `ply` 0 is the start."""
-        run, uid = await self._run(request), request.path_params["uid"]
-        seat = number_of(request, "seat", 1, 1, run.game.spec().num_players)
-        _, stored = await asyncio.to_thread(run.stored, uid)
-        ply = position_of(request, len(stored.states))
-        picture = await asyncio.to_thread(seen_picture, stored.game, stored.states[ply], seat - 1)
+        picture = await asyncio.to_thread(self._picture, request)
         headers = {"Cache-Control": f"private, max-age={BOARD_AGE_S}"}
         return Response(picture, media_type="image/svg+xml", headers=headers)
+
+    def _picture(self, request: Request) -> bytes:
+        """Return the picture that a request asks for; browsers that watch at once ask for the same ones."""
+        run, uid = self._catalogue.get(request.path_params["run"]), request.path_params["uid"]
+        seat = number_of(request, "seat", 1, 1, run.game.spec().num_players)
+        _, stored = run.stored(uid)
+        key = (run.name, stored.record.uid, position_of(request, len(stored.states)), seat)
+        with self._guard:
+            known = self._pictures.pop(key, None)
+        picture = known or seen_picture(stored.game, stored.states[key[2]], seat - 1).encode()
+        with self._guard:
+            self._pictures[key] = picture  # the newest is the last
+            while len(self._pictures) > PICTURES_KEPT:
+                del self._pictures[next(iter(self._pictures))]
+        return picture
 
     async def _run(self, request: Request) -> OpenRun:
         return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])

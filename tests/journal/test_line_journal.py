@@ -86,3 +86,38 @@ def test_the_size_of_a_dropped_line_is_reported(path: Path) -> None:
     path.write_bytes(b'"numbers"\n1\n23')
     journal = journal_at(path)
     assert (journal.read(), journal.dropped_bytes) == ([1], 2)
+
+
+def test_a_reader_reads_on_from_where_it_ended(path: Path) -> None:
+    journal_at(path).rewrite([1, 2])
+    reader = journal_at(path)
+    assert reader.read_more() is None
+    assert reader.read() == [1, 2]
+    assert reader.read_more() == []
+    journal_at(path).append(3, 4)
+    with path.open("ab") as file:
+        file.write(b"5")
+    assert reader.read_more() == [3, 4]
+    with path.open("ab") as file:
+        file.write(b"6\n")
+    assert reader.read_more() == [56]
+
+
+@pytest.mark.parametrize("lines", [[1], [7, 2], [7, 2, 3]], ids=["shorter", "as long", "longer"])
+def test_a_reader_of_a_rewritten_journal_begins_again(path: Path, lines: list[int]) -> None:
+    journal_at(path).rewrite([1, 2])
+    reader = journal_at(path)
+    reader.read()
+    journal_at(path).rewrite(lines)
+    assert reader.read_more() is None
+    assert reader.read() == lines
+
+
+def test_a_damaged_line_among_the_new_ones_is_named_by_its_number(path: Path) -> None:
+    journal_at(path).rewrite([1, 2])
+    reader = journal_at(path)
+    reader.read()
+    with path.open("ab") as file:
+        file.write(b"3\nx\n")
+    with pytest.raises(RunDirectoryError, match="line 5"):
+        reader.read_more()

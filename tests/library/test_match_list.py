@@ -122,3 +122,18 @@ def test_without_the_settings_of_the_run_there_are_no_bounds_and_a_reason(opened
     assert (row.llr_low, row.llr_high) == (None, None)
     assert row.log_likelihood_ratio != 0.0  # that of the report
     assert opened.match(row.id).path == ()
+
+
+def test_matches_that_are_read_on_are_those_of_a_fresh_look(opened: OpenRun) -> None:
+    events = [one for version in (2, 3, 4) for one in gate_match(version)]
+    file = opened.paths.gatekeeper / JOURNAL_FILE
+    writer = EventJournal(file, model=MODEL)
+    writer.rewrite([])
+    for event in events:
+        writer.append(event)
+        fresh = OpenRun("run", opened.paths).gate()
+        assert opened.gate() == fresh
+    writer.rewrite(events[:4])
+    assert opened.gate() == OpenRun("run", opened.paths).gate()
+    opened.paths.experiment.write_text(commented(Experiment(MODEL, "tiny", 1, settings={"gate.mode": "off"})))
+    assert opened.gate() == OpenRun("run", opened.paths).gate()

@@ -131,10 +131,10 @@ class MatchReader:
     def __init__(self, paths: RunPaths, model: str, game: Game) -> None:
         """Create it without file access."""
         self._paths = paths
-        self._new_record = lambda: GateRecord(model, game, validates=False)
+        self._model, self._game = model, game
         self._journal = EventJournal(paths.gatekeeper / JOURNAL_FILE, model=model)
         self._rules: _Rules | None = None
-        self._record = self._new_record()
+        self._record = self._empty()
         self._closed: list[MatchRow] = []
 
     def read(self) -> tuple[GateRecord, MatchList]:
@@ -143,7 +143,7 @@ class MatchReader:
         self._rules = None  # so that everything is read again after an error
         fresh = self._journal.read_more() if rules == known else None
         if fresh is None:
-            self._record, self._closed = self._new_record(), []
+            self._record, self._closed = self._empty(), []
             fresh = self._journal.read()
 
         def keep(record: GateRecord, board: Scoreboard) -> None:
@@ -152,6 +152,9 @@ class MatchReader:
         fold_all(self._record, fresh, at_close=keep)
         self._rules = rules
         return self._record, _listed(self._record, self._closed, rules)
+
+    def _empty(self) -> GateRecord:
+        return GateRecord(self._model, self._game, validates=False)
 
 
 def _listed(record: GateRecord, closed: Sequence[MatchRow], rules: _Rules) -> MatchList:

@@ -21,6 +21,8 @@ __all__ = ["Journal"]
 
 Line = TypeVar("Line")
 
+_KNOWN_BYTES = 512  # compared before a journal is read on: a rewritten one has others there
+
 
 class Journal(Generic[Line]):
     """File of lines of one type below a header. For one process and one thread at a time."""
@@ -55,7 +57,7 @@ class Journal(Generic[Line]):
         self._sync = sync
         self._size_bytes: int | None = None  # of the whole lines; None before the first read
         self._line_count = 0
-        self._identity = (0, 0)  # device and number of the file that was read
+        self._last = b""  # end of the whole lines that were read
         self._locked: IO[bytes] | None = None
 
     def open(self, *, in_use: str) -> list[Line]:
@@ -88,37 +90,34 @@ class Journal(Generic[Line]):
         if texts:
             self._check_header(texts[0])
         lines = [self.parse(text, number) for number, text in enumerate(texts[1:], start=2)]
-        self._size_bytes, self._line_count = len(whole), len(texts)
+        self._size_bytes, self._line_count, self._last = len(whole), len(texts), whole[-_KNOWN_BYTES:]
         self.dropped_bytes = len(content) - len(whole)
         return lines
 
     def read_more(self) -> list[Line] | None:
-        """Return the lines since the last `read` or `read_more`; None where the file was replaced: read it again.
+        """Return the lines since the last `read` or `read_more`; None where the file was rewritten since: read it again.
 
         Raises as `read`. For readers.
         """
-        known = self._identity
         if not self._size_bytes:
             return None
-        content = self._content(self._size_bytes)
-        if self._identity != known:
+        known = len(self._last)
+        content = whole_lines(self._content(self._size_bytes - known))
+        if content[:known] != self._last:
             return None
-        whole = whole_lines(content)
-        texts = whole.splitlines()
+        texts = content[known:].splitlines()
         lines = [self.parse(text, number) for number, text in enumerate(texts, start=self._line_count + 1)]
-        self._size_bytes, self._line_count = self._size_bytes + len(whole), self._line_count + len(texts)
+        self._size_bytes += len(content) - known
+        self._line_count, self._last = self._line_count + len(texts), content[-_KNOWN_BYTES:]
         return lines
 
     def _content(self, offset: int) -> bytes:
-        """Return the file from `offset` on, and note which file it is; empty for a missing file, or one that is shorter."""
+        """Return the file from `offset` on; empty for a missing file."""
         try:
             with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
-                about = os.fstat(file.fileno())
-                self._identity = (about.st_dev, about.st_ino) if about.st_size >= offset else (0, 0)
                 file.seek(offset)
                 return file.read()
         except FileNotFoundError:
-            self._identity = (0, 0)
             return b""
 
     def append(self, *lines: Line) -> None:
