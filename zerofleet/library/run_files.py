@@ -101,6 +101,7 @@ class OpenRun:
         self._gate: tuple[Signature, Gate] | None = None
         self._models: tuple[Signature, ModelList] | None = None
         self._match: tuple[Signature, str, StoredMatch] | None = None
+        self._history: tuple[Signature, list[Champion]] | None = None
 
     def metrics(self) -> Metrics:
         """Return the columns of the run's metrics, read on when a file has grown; see `MetricsReader`."""
@@ -136,8 +137,13 @@ class OpenRun:
         return open_run_store(self.paths).champion(self.model)
 
     def history(self) -> list[Champion]:
-        """Return every promotion, oldest first."""
-        return open_run_store(self.paths).history(self.model, whole=True)
+        """Return every promotion, oldest first, read again when the files of the store have changed."""
+        home = self.paths.models / self.model
+        signature, known = signature_of(home / "champion_history.jsonl", home / "champion.json"), self._history
+        if known is None or known[0] != signature or (0, 0) in signature.stamps:  # an object store has no files here
+            known = (signature, open_run_store(self.paths).history(self.model, whole=True))
+            self._history = known
+        return list(known[1])
 
     def gate(self) -> Gate:
         """Return candidates, ratings and matches from the gatekeeper's journal.
