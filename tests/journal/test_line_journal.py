@@ -103,6 +103,24 @@ def test_a_reader_reads_on_from_where_it_ended(path: Path) -> None:
     assert reader.read_more() == [56]
 
 
+def test_a_reader_that_begins_again_reads_the_lines_in_parts(path: Path) -> None:
+    journal_at(path).rewrite([*range(100)])
+    reader = journal_at(path)
+    reader.rewind()
+    found: list[int] = []
+    while part := reader.read_more(40):
+        assert len(part) < 40
+        found += part
+    assert found == [*range(100)]
+    path.write_text("strange\n")
+    reader.rewind()
+    with pytest.raises(RunDirectoryError, match="not a journal of numbers"):
+        reader.read_more()
+    path.unlink()
+    reader.rewind()
+    assert reader.read_more() == []
+
+
 @pytest.mark.parametrize("lines", [[1], [7, 2], [7, 2, 3]], ids=["shorter", "as long", "longer"])
 def test_a_reader_of_a_rewritten_journal_begins_again(path: Path, lines: list[int]) -> None:
     journal_at(path).rewrite([1, 2])

@@ -98,7 +98,7 @@ class Accuracy(Value):
 
 
 class ResultKey(NamedTuple):
-    """What a result is of."""
+    """Version, positions and mode of a result."""
 
     version: int
     source: str
@@ -175,7 +175,7 @@ def latest_results(measured: Sequence[MeasuredAccuracy]) -> dict[ResultKey, Resu
 
 
 def _set_of(found: Accuracy, result: Result, total: Figures) -> str:
-    """Return the name of a result's positions; in records of earlier releases files are told apart by their sizes alone."""
+    """Return the name of a result's positions; in records of earlier releases files differ by their sizes alone."""
     if result.positions:
         return result.positions
     if result.source == "file":

@@ -144,12 +144,15 @@ class MatchReader:
         fresh = self._journal.read_more() if rules == known else None
         if fresh is None:
             self._record, self._closed = self._empty(), []
-            fresh = self._journal.read()
+            self._journal.rewind()
+            fresh = self._journal.read_more()
 
         def keep(record: GateRecord, board: Scoreboard) -> None:
             self._closed.append(_row_of(board, _candidate(record, board), rules, is_open=False))
 
-        fold_all(self._record, fresh, at_close=keep)
+        while fresh:  # ends also where the journal is rewritten meanwhile, which the next look notices
+            fold_all(self._record, fresh, at_close=keep)
+            fresh = self._journal.read_more()
         self._rules = rules
         return self._record, _listed(self._record, self._closed, rules)
 

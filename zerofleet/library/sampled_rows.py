@@ -59,7 +59,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _State:
-    """What was read of a file."""
+    """Parts of a file that were read."""
 
     identity: tuple[int, int] = (0, 0)
     end: int = 0  # of the whole lines that were read; of the file, where blocks were

@@ -45,8 +45,15 @@ class EventJournal:
             log.warning("journal.tail_dropped", path=str(self._journal.path), size_bytes=dropped_bytes)
         return events
 
+    def rewind(self) -> None:
+        """Let `read_more` begin at the first event."""
+        self._journal.rewind()
+
     def read_more(self) -> list[Event] | None:
-        """Return the events since the last `read` or `read_more`; None where the file was replaced. Raises as `read`."""
+        """Return some of the events since the last call; none at the end, None where the file was rewritten: rewind it.
+
+        Raises as `read`.
+        """
         return self._journal.read_more()
 
     def rewrite(self, events: Iterable[Event]) -> None:

@@ -21,6 +21,7 @@ __all__ = ["Journal"]
 
 Line = TypeVar("Line")
 
+_CHUNK_BYTES = 2 << 20
 _KNOWN_BYTES = 512  # compared before a journal is read on: a rewritten one has others there
 
 
@@ -94,29 +95,37 @@ class Journal(Generic[Line]):
         self.dropped_bytes = len(content) - len(whole)
         return lines
 
-    def read_more(self) -> list[Line] | None:
-        """Return the lines since the last `read` or `read_more`; None where the file was rewritten since: read it again.
+    def rewind(self) -> None:
+        """Let `read_more` begin at the first line."""
+        self._size_bytes, self._line_count, self._last = 0, 0, b""
 
-        Raises as `read`. For readers.
+    def read_more(self, most_bytes: int = _CHUNK_BYTES) -> list[Line] | None:
+        """Return some of the lines since the last `rewind`, `read` or `read_more`; none at the end.
+
+        None where the file was rewritten meanwhile, or not read yet: rewind it. At most `most_bytes`, which is more than the size
+        of a line, are read at a time. Raises as `read`. For readers.
         """
-        if not self._size_bytes:
+        if self._size_bytes is None:
             return None
         known = len(self._last)
-        content = whole_lines(self._content(self._size_bytes - known))
+        content = whole_lines(self._content(self._size_bytes - known, most_bytes + known))
         if content[:known] != self._last:
             return None
         texts = content[known:].splitlines()
-        lines = [self.parse(text, number) for number, text in enumerate(texts, start=self._line_count + 1)]
+        if texts and not self._size_bytes:
+            self._check_header(texts[0])
+        first = 0 if self._size_bytes else 1  # after the header
+        lines = [self.parse(text, number) for number, text in enumerate(texts[first:], start=self._line_count + first + 1)]
         self._size_bytes += len(content) - known
         self._line_count, self._last = self._line_count + len(texts), content[-_KNOWN_BYTES:]
         return lines
 
-    def _content(self, offset: int) -> bytes:
-        """Return the file from `offset` on; empty for a missing file."""
+    def _content(self, offset: int, size_bytes: int = -1) -> bytes:
+        """Return the file from `offset` on, or a part of this size; empty for a missing file."""
         try:
             with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
                 file.seek(offset)
-                return file.read()
+                return file.read(size_bytes)
         except FileNotFoundError:
             return b""
 
