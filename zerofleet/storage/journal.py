@@ -102,8 +102,8 @@ class Journal(Generic[Line]):
     def read_more(self, most_bytes: int = _CHUNK_BYTES) -> list[Line] | None:
         """Return some of the lines since the last `rewind`, `read` or `read_more`; none at the end.
 
-        None where the file was rewritten meanwhile, or not read yet: rewind it. At most `most_bytes`, which is more than the size
-        of a line, are read at a time. Raises as `read`. For readers.
+        None where the file was rewritten meanwhile, or not read yet: rewind it. At most `most_bytes` are read at a time, which
+        is more than the size of a line. Raises as `read`. For readers.
         """
         if self._size_bytes is None:
             return None
