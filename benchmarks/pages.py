@@ -71,6 +71,13 @@ class Server:
         found = self._process.memory_info()
         return float(found.rss - found.shared) / MIB
 
+    @property
+    def peak_mib(self) -> float:
+        """Highest resident memory so far, without the pages of files that are resident now. Linux only."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        peak_kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+        return peak_kib / 1024 - float(self._process.memory_info().shared) / MIB
+
     def ask(self, path: str) -> Reply:
         """Send a request and read its answer."""
         connection = getattr(self._local, "connection", None)
@@ -151,10 +158,9 @@ def _rows(runs: Path, paths: RunPaths, requests: int) -> Iterator[str]:
     memory = {}
     for page, asked in pages.items():
         with started(runs) as server:
-            at_start = server.resident_mib
             for name, path in asked.items():
                 first[page, name] = _good(server.ask(path), path)
-            memory[page] = (at_start, server.resident_mib)
+            memory[page] = (server.resident_mib, server.peak_mib)
     with started(runs) as server, Growth(paths) as growth:
         for page, asked in pages.items():
             for name, path in asked.items():
@@ -167,7 +173,7 @@ def _rows(runs: Path, paths: RunPaths, requests: int) -> Iterator[str]:
                 told = first[page, name]
                 cells = [f"{told.size_bytes / 1000:.0f}", f"{told.wall_ms:.0f}", f"{told.processor_ms:.0f}"]
                 cells += [*_summary(warm), *_summary(changed)]
-                of_page = f"{memory[page][1]:.0f}" if name == [*asked][-1] else ""
+                of_page = " | ".join(f"{size:.0f}" for size in memory[page]) if name == [*asked][-1] else " | "
                 yield f"| {page} | {name} | {' | '.join(cells)} | {of_page} |"
 
 
@@ -204,7 +210,7 @@ def _poll_rows(runs: Path, paths: RunPaths, polls: int, rounds: int = 6) -> Iter
     """Yield a row for each round of polls: clients, requests, times and memory; the run grows between rounds."""
     asked = [path for page in pages_of(paths).values() for path in page.values()]
     with started(runs) as server, Growth(paths) as growth:
-        yield f"| start | 0 | | | | {server.resident_mib:.0f} |"
+        yield f"| start | 0 | | | | {server.resident_mib:.0f} | {server.peak_mib:.0f} |"
         for number in range(rounds):
             clients = 1 if number % 2 == 0 else 3
             growth.grow()
@@ -214,7 +220,7 @@ def _poll_rows(runs: Path, paths: RunPaths, polls: int, rounds: int = 6) -> Iter
             used_ms = 1000 * (server.processor_s - used_s) / len(replies)
             walls = sorted(one.wall_ms for one in replies)
             cells = f"{statistics.median(walls):.1f} | {np.percentile(walls, 95):.1f} | {used_ms:.1f}"
-            yield f"| {clients} | {len(replies):,} in {wall_s:.0f} s | {cells} | {server.resident_mib:.0f} |"
+            yield f"| {clients} | {len(replies):,} in {wall_s:.0f} s | {cells} | {server.resident_mib:.0f} | {server.peak_mib:.0f} |"
 
 
 def main() -> None:
@@ -225,13 +231,13 @@ def main() -> None:
     parser.add_argument("--polls", type=int, default=3000, help="requests of the long poll; 0 for none")
     given = parser.parse_args()
     paths = RunPaths(next(given.runs.glob("*/run.json")).parent)
-    head = "| page | request | kB | first ms | proc. ms | warm ms | p95 | proc. | changed ms | p95 | proc. | MiB after page |"
-    sys.stdout.write(f"{head}\n| --- | --- |{' ---: |' * 10}\n")
+    head = "| page | request | kB | first ms | proc. ms | warm ms | p95 | proc. | changed ms | p95 | proc. | MiB | peak |"
+    sys.stdout.write(f"{head}\n| --- | --- |{' ---: |' * 11}\n")
     for row in _rows(given.runs, paths, given.requests):
         sys.stdout.write(f"{row}\n")
         sys.stdout.flush()
     if given.polls:
-        sys.stdout.write("\n| clients | requests | median ms | p95 | processor ms each | MiB |\n| --- |" + " ---: |" * 5 + "\n")
+        sys.stdout.write("\n| clients | requests | median ms | p95 | processor ms each | MiB | peak |\n| --- |" + " ---: |" * 6 + "\n")
         for row in _poll_rows(given.runs, paths, given.polls):
             sys.stdout.write(f"{row}\n")
             sys.stdout.flush()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Container
 from pathlib import Path
 
 from games.errors import GameError
@@ -47,8 +48,9 @@ class Catalogue:
     def runs(self) -> RunList:
         """Return a row for each run; those of an unchanged stopped run are kept from the last call."""
         rows: dict[str, tuple[Signature, RunRow]] = {}
-        faults = []
-        for name, paths in self.found().items():
+        faults, found = [], self.found()
+        self._forget(found)
+        for name, paths in found.items():
             metrics = (paths.metrics / "trainer.jsonl", paths.metrics / "run.jsonl")
             signature = signature_of(paths.header, *metrics, paths.services, paths.gatekeeper / JOURNAL_FILE)
             known = self._rows.get(name)
@@ -89,6 +91,12 @@ class Catalogue:
             for _, run in self._open.values():
                 run.close()
             self._open.clear()
+
+    def _forget(self, found: Container[str]) -> None:
+        """Close the runs whose directories are gone: their open files would keep the space on the disk."""
+        with self._guard:
+            for name in [name for name in self._open if name not in found]:
+                self._open.pop(name)[1].close()
 
     def _present(self, name: str, paths: RunPaths) -> OpenRun:
         """Return the open run of a directory, opened again after a change of its header. Raises as `get`."""

@@ -139,3 +139,27 @@ def test_a_damaged_line_among_the_new_ones_is_named_by_its_number(path: Path) ->
         file.write(b"3\nx\n")
     with pytest.raises(RunDirectoryError, match="line 5"):
         reader.read_more()
+
+
+def test_a_line_longer_than_a_part_is_read_whole(path: Path) -> None:
+    journal_at(path).rewrite([1, 10**300, 2])
+    reader = journal_at(path)
+    reader.rewind()
+    found: list[int] = []
+    while part := reader.read_more(16):
+        found += part
+    assert found == [1, 10**300, 2]
+    with path.open("ab") as file:
+        file.write(b"3" * 100)
+    assert reader.read_more(16) == []
+
+
+def test_lines_that_replace_a_torn_one_are_read_on(path: Path) -> None:
+    journal_at(path).rewrite([1, 2])
+    reader = journal_at(path)
+    reader.read()
+    with path.open("ab") as file:
+        file.write(b"33333")
+    assert reader.read_more() == []
+    journal_at(path).append(4)
+    assert reader.read_more() == [4]

@@ -86,6 +86,60 @@ def test_a_file_that_was_replaced_is_read_again(path: Path) -> None:
         path.unlink()
 
 
+@pytest.mark.parametrize("whole_bytes", [0, 1 << 30], ids=["blocks", "whole"])
+@pytest.mark.parametrize("end", [50, ROWS, 2 * ROWS], ids=["shorter", "as long", "longer"])
+def test_a_file_that_was_written_anew_in_place_is_read_again(path: Path, whole_bytes: int, end: int) -> None:
+    write(path, 0, ROWS)
+    reader, fresh = (RowFile(path, same, whole_bytes=whole_bytes, most_blocks=40) for _ in range(2))
+    reader.read()
+    path.write_bytes(b"")
+    write(path, 10_000, 10_000 + end)
+    rows, expected = reader.read(), fresh.read()
+    assert rows.columns["step"].min() == 10_000
+    np.testing.assert_array_equal(rows.columns["step"], expected.columns["step"])
+
+
+@pytest.mark.parametrize("whole_bytes", [0, 1 << 30], ids=["blocks", "whole"])
+def test_a_torn_last_line_counts_when_it_is_complete_or_is_replaced(path: Path, whole_bytes: int) -> None:
+    write(path, 0, 300)
+    reader = RowFile(path, same, whole_bytes=whole_bytes, most_blocks=4)
+    for number in (300, 301):
+        whole = path.read_bytes()
+        with path.open("ab") as file:
+            file.write(f'{{"step": {number}'.encode())
+        assert reader.read().columns["step"][-1] == number - 1
+        if number == 300:
+            with path.open("ab") as file:
+                file.write(b"}\n")
+        else:  # as a writer does that is started again
+            path.write_bytes(whole)
+            write(path, number, number + 1)
+        rows = reader.read()
+        assert (rows.columns["step"][-1], rows.damaged) == (number, 0)
+
+
+def test_a_further_look_reads_what_is_new(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(path, 0, 2000)
+    with path.open("a") as file:
+        file.write(json.dumps({"step": 2000, "text": "y" * (3 << 20)}) + "\n")
+    write(path, 2001, 4000)
+    parsed: list[int] = []
+
+    def counted(row: dict[str, Any]) -> dict[str, Any]:
+        parsed.append(row["step"])
+        return row
+
+    reader = RowFile(path, counted, whole_bytes=0, most_blocks=400)
+    reader.read()
+    looked: list[int] = []
+    monkeypatch.setattr(reader, "_block", lambda _file, offset: looked.append(offset))
+    parsed.clear()
+    write(path, 4000, 4001)
+    assert reader.read().columns["step"][-1] == 4000
+    assert len(looked) <= 1  # the block that begins beyond the last whole one
+    assert len(parsed) <= 64  # the last rows of the file
+
+
 @pytest.mark.parametrize("whole_bytes", [0, 1 << 30])
 def test_damaged_and_partial_lines_are_left_out(path: Path, whole_bytes: int) -> None:
     write(path, 0, 300)

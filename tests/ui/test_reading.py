@@ -100,6 +100,31 @@ def test_a_run_that_was_made_again_is_opened_again(runs, tmp_path):
     catalogue.close()
 
 
+def open_files(folder):
+    return [link for link in Path("/proc/self/fd").iterdir() if str(folder) in str(Path(os.path.realpath(link)))]
+
+
+def test_the_files_of_a_deleted_run_are_closed(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "a")
+    catalogue = Catalogue(tmp_path, None)
+    assert catalogue.get("a").stored("0001")[0] == 1
+    assert open_files(tmp_path)
+    shutil.rmtree(tmp_path / "a")
+    assert catalogue.runs().runs == ()
+    assert not open_files(tmp_path)
+
+
+def test_a_run_that_is_closed_while_a_request_reads_it_leaves_no_file_open(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "a")
+    catalogue = Catalogue(tmp_path, None)
+    held = catalogue.get("a")
+    catalogue.close()
+    assert held.stored("0001")[0] == 1
+    assert open_files(tmp_path)
+    del held
+    assert not open_files(tmp_path)
+
+
 async def test_the_overview_of_a_stopped_run_is_that_of_its_files(client):
     now = (await client.get("/api/v1/runs/golden/overview")).json()
     assert (now["is_live"], now["champion"], now["elapsed_s"]) == (False, 2, 660.0)

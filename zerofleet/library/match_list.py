@@ -136,6 +136,8 @@ class MatchReader:
         self._rules: _Rules | None = None
         self._record = self._empty()
         self._closed: list[MatchRow] = []
+        self.restarts = 0
+        """Number of times at which the journal was read from its beginning: it was new, rewritten, or the settings changed."""
 
     def read(self) -> tuple[GateRecord, MatchList]:
         """Return the record, which the next read changes, and the matches. Raises `RunDirectoryError`."""
@@ -144,6 +146,7 @@ class MatchReader:
         fresh = self._journal.read_more() if rules == known else None
         if fresh is None:
             self._record, self._closed = self._empty(), []
+            self.restarts += 1
             self._journal.rewind()
             fresh = self._journal.read_more()
 
@@ -278,6 +281,11 @@ class StoredMatch:
     is_open: bool
     status: str
     """Status of the version at present."""
+
+    @property
+    def version(self) -> int:
+        """Version that is measured."""
+        return _version(self.board)
 
 
 def find_matches(paths: RunPaths, model: str, game: Game, match_ids: Sequence[str]) -> dict[str, StoredMatch]:

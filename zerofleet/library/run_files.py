@@ -7,9 +7,11 @@ kept until its files change.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.errors import RecordRejected
+from zerofleet.errors import InvalidRequest, RecordRejected
 from zerofleet.library.accuracy_record import MeasuredAccuracy, accuracy_file, read_accuracy
 from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.ladder_list import Ladder, ladder_of
@@ -100,7 +102,7 @@ class OpenRun:
         self._matches = MatchReader(paths, self.model, self.game)
         self._gate: tuple[Signature, Gate] | None = None
         self._models: tuple[Signature, ModelList] | None = None
-        self._match: tuple[Signature, str, StoredMatch] | None = None
+        self._match: tuple[int, str, Signature, StoredMatch] | None = None  # with the restarts of the reader
         self._history: tuple[Signature, list[Champion]] | None = None
 
     def metrics(self) -> Metrics:
@@ -207,15 +209,21 @@ class OpenRun:
     def match_position(self, match_id: str, *, pair: int, number: int, ply: int) -> State:
         """Return a position of a match; see `zerofleet.library.match_list.match_position`."""
         with self._match_guard:
+            self.gate()
+            if self._match is not None and self._match[:2] == (self._matches.restarts, match_id):
+                with suppress(InvalidRequest):  # a game of an open match that ended since the match was read
+                    return match_position(self._match[3], pair=pair, number=number, ply=ply)
             return match_position(self._stored_match(match_id), pair=pair, number=number, ply=ply)
 
     def _stored_match(self, match_id: str) -> StoredMatch:
         """Return a match; the last one is kept, whose positions a page asks for one by one. For one thread at a time."""
-        signature = signature_of(self.paths.gatekeeper / JOURNAL_FILE)
-        if self._match is None or self._match[:2] != (signature, match_id):
-            found = find_matches(self.paths, self.model, self.game, [match_id])
-            self._match = (signature, match_id, found[match_id])
-        return self._match[2]
+        signature, candidates = signature_of(self.paths.gatekeeper / JOURNAL_FILE), self.gate().candidates
+        known = self._match
+        if known is None or known[:2] != (self._matches.restarts, match_id) or (known[3].is_open and known[2] != signature):
+            found = find_matches(self.paths, self.model, self.game, [match_id])[match_id]
+            self._match = known = (self._matches.restarts, match_id, signature, found)
+        candidate = candidates.get(known[3].version)
+        return known[3] if candidate is None else replace(known[3], status=candidate.status.value)
 
     def games(self, *, limit: int, before: int | None) -> GameList:
         """Return stored games, newest first; see `list_games`. Raises `RunDirectoryError`, `RecordRejected`."""
@@ -276,6 +284,7 @@ class OpenRun:
     def _opened(self) -> GameLog:
         if self._log is None:
             self._log = GameLog.open(self.paths.replay, writer=False)
+            weakref.finalize(self, self._log.close)  # of a run that is closed while a request reads on
         else:
             self._log.refresh()
         return self._log

@@ -34,6 +34,7 @@ _CHUNK_BYTES = 4 << 20
 _BLOCK_BYTES = 16 << 10  # of a first look, which finds a whole block unless its lines are very long
 _MOST_BLOCK_BYTES = 1 << 20
 _TAIL_BYTES = 256 << 10
+_KNOWN_BYTES = 512  # compared before a file is read on: one that was written anew has others there
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ class _State:
     """Parts of a file that were read."""
 
     identity: tuple[int, int] = (0, 0)
-    end: int = 0  # of the whole lines that were read; of the file, where blocks were
+    end: int = 0  # of the whole lines
+    known: bytes = b""  # the last ones before the end
     stride: int = 0  # bytes between the beginnings of blocks; 0 where the whole is read
     parts: dict[int, _Part] = field(default_factory=dict)  # by the offset from which they were looked for
     places: dict[str, int] = field(default_factory=dict)  # of the columns
@@ -97,13 +99,21 @@ class RowFile:
             about = os.fstat(descriptor)
             identity = (about.st_dev, about.st_ino)
             is_whole = about.st_size <= self._whole_bytes
-            if identity != self._state.identity or about.st_size < self._state.end or is_whole != (not self._state.stride):
+            if identity != self._state.identity or is_whole != (not self._state.stride) or not self._is_continued(file, about.st_size):
                 self._state = _State(identity)
             if is_whole:
                 self._read_on(file)
                 return self._rows(None)
             self._read_blocks(file, about.st_size)
             return self._rows(self._tail(file, about.st_size))
+
+    def _is_continued(self, file: IO[bytes], size_bytes: int) -> bool:
+        """Return whether the file begins with what was read, by the bytes before its end."""
+        known = self._state.known
+        if size_bytes < self._state.end:
+            return False
+        file.seek(self._state.end - len(known))
+        return file.read(len(known)) == known
 
     def _read_on(self, file: IO[bytes]) -> None:
         """Read the lines that were added."""
@@ -115,7 +125,7 @@ class RowFile:
             rest = content[len(whole) :]
             if whole:
                 state.parts[state.end] = self._part(whole, state.end)
-                state.end += len(whole)
+                state.end, state.known = state.end + len(whole), whole[-_KNOWN_BYTES:]
 
     def _read_blocks(self, file: IO[bytes], size_bytes: int) -> None:
         """Read the blocks that were not read yet; of twice as large a file every second one is kept."""
@@ -123,13 +133,13 @@ class RowFile:
         stride = 1 << math.ceil(math.log2(size_bytes / self._most_blocks))
         if stride != state.stride:
             state.parts = {offset: part for offset, part in state.parts.items() if offset % stride == 0}
-        state.stride, state.end = stride, size_bytes
+        state.stride = stride
         for offset in range(0, size_bytes, stride):
             if offset not in state.parts and (part := self._block(file, offset)) is not None:
                 state.parts[offset] = part
 
     def _block(self, file: IO[bytes], offset: int) -> _Part | None:
-        """Return the first whole lines from an offset on; None while the file has not that many there."""
+        """Return the first whole lines from an offset on, none where they are too long; None while the file ends before."""
         length = _BLOCK_BYTES
         while length <= _MOST_BLOCK_BYTES:
             file.seek(max(0, offset - 1))
@@ -145,13 +155,14 @@ class RowFile:
             if len(content) < length:
                 return None
             length *= 4
-        return None
+        return self._part(b"", offset)
 
     def _tail(self, file: IO[bytes], size_bytes: int) -> _Part:
-        """Return the last lines."""
+        """Return the last lines, from where the file is read on."""
         begins = max(0, size_bytes - _TAIL_BYTES)
         file.seek(begins)
         content = whole_lines(file.read(_TAIL_BYTES))
+        self._state.end, self._state.known = begins + len(content), content[-_KNOWN_BYTES:]
         starts = np.flatnonzero(np.frombuffer(content, np.uint8) == ord("\n"))[-TAIL_ROWS - 1 : -1] + 1
         first = int(starts[0]) if len(starts) else len(content)
         return self._part(content[first:], begins + first)

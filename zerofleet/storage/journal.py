@@ -102,15 +102,18 @@ class Journal(Generic[Line]):
     def read_more(self, most_bytes: int = _CHUNK_BYTES) -> list[Line] | None:
         """Return some of the lines since the last `rewind`, `read` or `read_more`; none at the end.
 
-        None where the file was rewritten meanwhile, or not read yet: rewind it. At most `most_bytes` are read at a time, which
-        is more than the size of a line. Raises as `read`. For readers.
+        None where the file was rewritten meanwhile, or not read yet: rewind it. At most `most_bytes` are read at a time, or one
+        longer line. Raises as `read`. For readers.
         """
         if self._size_bytes is None:
             return None
         known = len(self._last)
-        content = whole_lines(self._content(self._size_bytes - known, most_bytes + known))
+        content = self._content(self._size_bytes - known, most_bytes + known)
         if content[:known] != self._last:
             return None
+        if len(content) == most_bytes + known and b"\n" not in content[known:]:
+            return self.read_more(2 * most_bytes)
+        content = whole_lines(content)
         texts = content[known:].splitlines()
         if texts and not self._size_bytes:
             self._check_header(texts[0])
