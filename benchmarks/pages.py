@@ -220,7 +220,8 @@ def _poll_rows(runs: Path, paths: RunPaths, polls: int, rounds: int = 6) -> Iter
             used_ms = 1000 * (server.processor_s - used_s) / len(replies)
             walls = sorted(one.wall_ms for one in replies)
             cells = f"{statistics.median(walls):.1f} | {np.percentile(walls, 95):.1f} | {used_ms:.1f}"
-            yield f"| {clients} | {len(replies):,} in {wall_s:.0f} s | {cells} | {server.resident_mib:.0f} | {server.peak_mib:.0f} |"
+            memory = f"{server.resident_mib:.0f} | {server.peak_mib:.0f}"
+            yield f"| {clients} | {len(replies):,} in {wall_s:.0f} s | {cells} | {memory} |"
 
 
 def main() -> None:
@@ -237,7 +238,9 @@ def main() -> None:
         sys.stdout.write(f"{row}\n")
         sys.stdout.flush()
     if given.polls:
-        sys.stdout.write("\n| clients | requests | median ms | p95 | processor ms each | MiB | peak |\n| --- |" + " ---: |" * 6 + "\n")
+        sys.stdout.write(
+            "\n| clients | requests | median ms | p95 | processor ms each | MiB | peak |\n| --- |" + " ---: |" * 6 + "\n"
+        )
         for row in _poll_rows(given.runs, paths, given.polls):
             sys.stdout.write(f"{row}\n")
             sys.stdout.flush()

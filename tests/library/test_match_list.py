@@ -10,8 +10,8 @@ import pytest
 
 import games
 from zerofleet.contracts.gate_events import Event, StatusChanged
-from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.contracts.plain_files import append_plain
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import InvalidRequest, ModelNotFound
 from zerofleet.library.run_files import OpenRun
 from zerofleet.presets.commented import commented

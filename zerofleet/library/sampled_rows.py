@@ -99,7 +99,11 @@ class RowFile:
             about = os.fstat(descriptor)
             identity = (about.st_dev, about.st_ino)
             is_whole = about.st_size <= self._whole_bytes
-            if identity != self._state.identity or is_whole != (not self._state.stride) or not self._is_continued(file, about.st_size):
+            if (
+                identity != self._state.identity
+                or is_whole != (not self._state.stride)
+                or not self._is_continued(file, about.st_size)
+            ):
                 self._state = _State(identity)
             if is_whole:
                 self._read_on(file)
