@@ -177,6 +177,7 @@ def test_a_game_that_ended_since_an_open_match_was_read_has_positions(opened: Op
     assert opened.match_position("gate/2/1/1", pair=pair, number=2, ply=0) is not None
 
 
+@pytest.mark.slow
 def test_threads_that_read_a_growing_run_find_what_a_fresh_look_finds(opened: OpenRun) -> None:
     events = gate_match(2)
     journal = EventJournal(opened.paths.gatekeeper / JOURNAL_FILE, model=MODEL)
