@@ -1,21 +1,26 @@
 """Runs that the application shows, by the name of their directory, each opened once.
 
-A name from a request is looked up among the names of the folder; it never becomes part of a path.
+A name from a request is looked up among the names of the folder; it never becomes part of a path. The readers of the runs that
+were looked at last stay open.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
+from collections.abc import Container
 from pathlib import Path
 
-from zerofleet.errors import RunDirectoryError
+from games.errors import GameError
+from zerofleet.errors import RunDirectoryError, ZerofleetError
 from zerofleet.library.run_files import OpenRun, Signature, signature_of
-from zerofleet.library.run_list import RunList, RunRow, list_runs, run_name, run_row, runs_in
+from zerofleet.library.run_list import RunFault, RunList, RunRow, run_name, runs_in
 from zerofleet.storage.gate_journal import JOURNAL_FILE
-from zerofleet.storage.runs import RunPaths, read_header
-from zerofleet.supervisor.overview import overview
+from zerofleet.storage.runs import RunPaths
 
-__all__ = ["Catalogue", "OpenRun", "UnknownRun"]
+__all__ = ["MOST_OPEN", "Catalogue", "OpenRun", "UnknownRun"]
+
+MOST_OPEN = 16
 
 
 class UnknownRun(RunDirectoryError):
@@ -25,12 +30,13 @@ class UnknownRun(RunDirectoryError):
 class Catalogue:
     """Runs of a folder, or one run directory."""
 
-    def __init__(self, runs: Path | None, run_dir: Path | None) -> None:
-        """Create it; exactly one of the arguments is given."""
+    def __init__(self, runs: Path | None, run_dir: Path | None, *, most_open: int = MOST_OPEN) -> None:
+        """Create it; exactly one of `runs` and `run_dir` is given."""
         self._runs = runs
         self._run_dir = run_dir
+        self._most_open = most_open
         self._guard = threading.Lock()
-        self._open: dict[str, OpenRun] = {}
+        self._open: OrderedDict[str, tuple[Signature, OpenRun]] = OrderedDict()  # the least recently used first
         self._rows: dict[str, tuple[Signature, RunRow]] = {}
 
     def found(self) -> dict[str, RunPaths]:
@@ -41,40 +47,68 @@ class Catalogue:
 
     def runs(self) -> RunList:
         """Return a row for each run; those of an unchanged stopped run are kept from the last call."""
-        found, rows, fresh = self.found(), [], {}
+        rows: dict[str, tuple[Signature, RunRow]] = {}
+        faults, found = [], self.found()
+        self._forget(found)
         for name, paths in found.items():
             metrics = (paths.metrics / "trainer.jsonl", paths.metrics / "run.jsonl")
             signature = signature_of(paths.header, *metrics, paths.services, paths.gatekeeper / JOURNAL_FILE)
             known = self._rows.get(name)
             if known is not None and known[0] == signature and not known[1].is_alive:
-                rows.append(known[1])
-            else:
-                fresh[name] = (signature, paths)
-        listed = list_runs({name: paths for name, (_, paths) in fresh.items()})
-        self._rows |= {row.name: (fresh[row.name][0], row) for row in listed.runs}
-        every = sorted((*rows, *listed.runs), key=lambda row: row.created_at, reverse=True)
-        return RunList(runs=tuple(every), unreadable=listed.unreadable)
+                rows[name] = known
+                continue
+            try:
+                rows[name] = (signature, self._present(name, paths).row())
+            except (
+                ZerofleetError,
+                GameError,
+                OSError,
+                ValueError,
+            ) as error:  # a game that is not installed, a store that is away
+                faults.append(RunFault(name=name, fault=str(error)))
+        self._rows = rows
+        listed = sorted((row for _, row in rows.values()), key=lambda row: row.created_at, reverse=True)
+        return RunList(runs=tuple(listed), unreadable=tuple(faults))
 
     def row(self, name: str) -> RunRow:
-        """Return the row of one run; raises `UnknownRun` and the errors of `run_row`."""
-        return run_row(name, overview(self.get(name).paths.root))
+        """Return the row of one run; raises `UnknownRun` and the errors of `OpenRun.row`."""
+        return self.get(name).row()
 
     def get(self, name: str) -> OpenRun:
         """Return a run by the name of its directory. Raises `UnknownRun`, `RunDirectoryError`, `GameError`."""
+        with self._guard:
+            known = self._open.get(name)
+        if known is not None and known[0] == signature_of(known[1].paths.header):
+            return self._present(name, known[1].paths)
         paths = self.found().get(name)
         if paths is None:
             raise UnknownRun(f"there is no run called {name!r} here")
-        with self._guard:
-            known = self._open.get(name)
-            if known is None or known.header != read_header(paths.root):
-                if known is not None:
-                    known.close()
-                self._open[name] = known = OpenRun(name, paths)
-            return known
+        return self._present(name, paths)
 
     def close(self) -> None:
         """Close every run."""
         with self._guard:
-            for run in self._open.values():
+            for _, run in self._open.values():
                 run.close()
             self._open.clear()
+
+    def _forget(self, found: Container[str]) -> None:
+        """Close the runs whose directories are gone: their open files would keep the space on the disk."""
+        with self._guard:
+            for name in [name for name in self._open if name not in found]:
+                self._open.pop(name)[1].close()
+
+    def _present(self, name: str, paths: RunPaths) -> OpenRun:
+        """Return the open run of a directory, opened again after a change of its header. Raises as `get`."""
+        with self._guard:
+            signature = signature_of(paths.header)
+            known = self._open.get(name)
+            if known is None or known[0] != signature:
+                if known is not None:
+                    known[1].close()
+                self._open[name] = known = (signature, OpenRun(name, paths))
+            self._open.move_to_end(name)
+            while len(self._open) > self._most_open:
+                _, (_, oldest) = self._open.popitem(last=False)
+                oldest.close()
+            return known[1]

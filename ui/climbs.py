@@ -31,6 +31,7 @@ MOST_GAMES, MOST_EVERY = 1000, 1 << 20
 GAMES = 20
 """Games per pair of players, unless a request names another number."""
 MOST_COUNTS = 2  # at a time
+MOST_CHAMPIONS = 200  # rows of the table
 MOST_PLANNED = 20_000  # games of a ladder: to count the missing ones takes seconds, since their openings are drawn
 
 
@@ -38,7 +39,9 @@ class PlayedLadder(StrictValue):
     """Ladder of the games that `zerofleet ladder` and this page have played."""
 
     table: LadderTable | None
-    """None before the first champion."""
+    """None before the first champion; of very many champions it has the newest."""
+    older: int
+    """Number of champions of the ladder that the table leaves out."""
     missing: int
     """Games of the table that have not been played; 0 where `refusal` states that they were not counted."""
     refusal: str
@@ -127,11 +130,11 @@ class ClimbEndpoints:
 
     async def _ladder(self, run: OpenRun, games: int, every: int) -> PlayedLadder:
         async with self._counts:
-            table, missing, refusal = await asyncio.to_thread(_counted, run, games, every)
+            table, older, missing, refusal = await asyncio.to_thread(_counted, run, games, every)
         refusal = refusal or await asyncio.to_thread(self._refusal, run)
         if not refusal and not missing:
             refusal = "no game is missing: ask for more games per pair, or for more champions"
-        return PlayedLadder(table=table, missing=missing, refusal=refusal, job=self._jobs.of(run.name))
+        return PlayedLadder(table=table, older=older, missing=missing, refusal=refusal, job=self._jobs.of(run.name))
 
     def _refusal(self, run: OpenRun) -> str:
         if self._is_elsewhere:
@@ -144,19 +147,16 @@ class ClimbEndpoints:
         return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])
 
 
-def _counted(run: OpenRun, games: int, every: int) -> tuple[LadderTable | None, int, str]:
-    """Return the table, the number of missing games, and the reason why there is neither; empty where there are both."""
+def _counted(run: OpenRun, games: int, every: int) -> tuple[LadderTable | None, int, int, str]:
+    """Return the table, the champions that it leaves out, the missing games, and the reason why they are not counted."""
     try:
         chosen = run_ladder(run.game, run.paths, games=games, every=every)
     except ModelNotFound as error:
-        return None, 0, str(error)
-    planned = chosen.plan.most_games
+        return None, 0, 0, str(error)
+    planned, older = chosen.plan.most_games, max(0, len(chosen.champions) - MOST_CHAMPIONS)
     with chosen.book(is_writer=False) as book:
+        table = chosen.table(book, newest=MOST_CHAMPIONS)
         if planned > MOST_PLANNED:
             fewer = "ask for fewer games per pair or fewer champions, or use zerofleet ladder"
-            return (
-                chosen.table(book),
-                0,
-                f"this ladder has {planned:,} games, at most {MOST_PLANNED:,} are played here: {fewer}",
-            )
-        return chosen.table(book), chosen.missing(book), ""
+            return table, older, 0, f"this ladder has {planned:,} games, at most {MOST_PLANNED:,} are played here: {fewer}"
+        return table, older, chosen.missing(book), ""

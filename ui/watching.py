@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncGenerator, Sequence
 
 from pydantic import BaseModel
@@ -27,6 +28,7 @@ __all__ = ["WatchEndpoints"]
 BOARD_AGE_S = 3600
 RETRY_MS = 3000
 _MOST_PLIES = 1 << 16
+PICTURES_KEPT = 512  # some 6 kB each
 
 
 class WatchEndpoints:
@@ -35,6 +37,8 @@ class WatchEndpoints:
     def __init__(self, catalogue: Catalogue, watched: WatchedGames) -> None:
         self._catalogue = catalogue
         self._watched = watched
+        self._guard = threading.Lock()
+        self._pictures: dict[tuple[str, str, int, int], bytes] = {}  # the least recently used first
 
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
@@ -63,11 +67,7 @@ class WatchEndpoints:
 
     async def watched_board(self, request: Request) -> Response:
         """Draw a position of a stored game in the view of a seat; `ply` 0 is the start."""
-        run, uid = await self._run(request), request.path_params["uid"]
-        seat = _seat(request, run)
-        _, stored = await asyncio.to_thread(run.stored, uid)
-        ply = position_of(request, len(stored.states))
-        return _image(await asyncio.to_thread(seen_picture, stored.game, stored.states[ply], seat - 1))
+        return _image(await asyncio.to_thread(self._picture, request))
 
     async def running(self, request: Request) -> BaseModel:
         """List the games in progress."""
@@ -85,6 +85,21 @@ class WatchEndpoints:
         run, uid, ply = await self._run(request), request.path_params["uid"], position_of(request, _MOST_PLIES + 1)
         return _image(await asyncio.to_thread(self._watched.picture, run, _seat(request, run), uid, ply))
 
+    def _picture(self, request: Request) -> bytes:
+        """Return the picture that a request asks for; browsers that watch at once ask for the same ones."""
+        run, uid = self._catalogue.get(request.path_params["run"]), request.path_params["uid"]
+        seat = _seat(request, run)
+        _, stored = run.stored(uid)
+        key = (run.name, stored.record.uid, position_of(request, len(stored.states)), seat)
+        with self._guard:
+            known = self._pictures.pop(key, None)
+        picture = known or seen_picture(stored.game, stored.states[key[2]], seat - 1).encode()
+        with self._guard:
+            self._pictures[key] = picture  # the newest is the last
+            while len(self._pictures) > PICTURES_KEPT:
+                del self._pictures[next(iter(self._pictures))]
+        return picture
+
     async def _run(self, request: Request) -> OpenRun:
         return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])
 
@@ -99,5 +114,5 @@ def _seat(request: Request, run: OpenRun) -> int:
     return number_of(request, "seat", 1, 1, run.game.spec().num_players)
 
 
-def _image(picture: str) -> Response:
+def _image(picture: str | bytes) -> Response:
     return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": f"private, max-age={BOARD_AGE_S}"})

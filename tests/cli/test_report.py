@@ -170,13 +170,13 @@ def test_recorded_accuracy_is_in_the_report_and_in_its_curves(zerofleet, run, tm
     )
     append_accuracy(RunPaths(copied), measured)
     page = written(zerofleet, copied, tmp_path / "page.html")
-    assert "random policy alone 20 90.0 % 70.0 to 97.0 24 75.0 %" in page.text
+    assert "random 20 positions, seed 5, from ply 3 policy alone 20 90.0 % 70.0 to 97.0 24 75.0 %" in page.text
     assert f"zerofleet accuracy model:2 --game {MODEL} --run-dir" in page.text
     assert "--positions 20 --first-ply 3 --simulations 40 --seed 5 --json" in page.text
     report = zerofleet("report", str(copied), "--json").json()
     assert report["accuracy"] == [measured.model_dump(mode="json")]
     (series,) = [one for one in report["curves"]["series"] if one["group"] == "accuracy"]
-    assert (series["label"], series["values"]) == ("policy alone, random games", [0.75])
+    assert (series["label"], series["values"]) == ("policy alone, random games: 20 positions, seed 5, from ply 3", [0.75])
     assert len(report["curves"]["axes"]["accuracy"]["step"]) == 1
 
 
@@ -193,7 +193,7 @@ def test_a_table_of_accuracy_has_the_rows_of_the_newest_versions(zerofleet, run,
         append_accuracy(RunPaths(copied), measured)
     text = written(zerofleet, copied, tmp_path / "page.html").text
     assert "2 of 3 measurements, those of the newest versions" in text
-    assert ("file mode 1" in text, "file mode 2" in text, "file mode 3" in text) == (False, True, True)
+    assert tuple(f"positions mode {number}" in text for number in (1, 2, 3)) == (False, True, True)
     assert "--from FILE --simulations 0" in text
 
 

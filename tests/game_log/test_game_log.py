@@ -440,3 +440,28 @@ def test_a_full_disk_leaves_no_unfinished_new_file_and_the_next_attempt_succeeds
             log.append([game(1)])
         assert log.append([game(1)]) == 1
         assert contents(log) == [game(1)]
+
+
+def test_a_reader_finds_games_of_full_files_by_uid_and_by_prefix(tmp_path: Path) -> None:
+    games = [(f"{number % 16:x}" * 31 + f"{number // 16:x}", b"content") for number in range(60)]
+    games += [("00" * 15 + "0b", b"zeros"), ("ff" * 16, b"ones"), ("ab" * 8 + "00" * 8, b"zeros at the end")]
+    write(tmp_path, games)
+    with GameLog.open(tmp_path, writer=False) as log:
+        assert len(log) == len(games)
+        for number, (uid, _) in enumerate(games):
+            assert log.find_index(uid) == number
+            assert log.starting_with(uid[:5]) == [n for n, (other, _) in enumerate(games) if other.startswith(uid[:5])]
+        assert log.find_index("12" * 16) is None
+
+
+def test_a_reader_keeps_no_uids_of_files_that_became_full(tmp_path: Path) -> None:
+    games = [game(number) for number in range(40)]
+    write(tmp_path, games[:2])
+    with GameLog.open(tmp_path, writer=False) as reader, GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as writer:
+        for number, entry in enumerate(games[2:], start=3):
+            writer.append([entry])
+            assert reader.refresh() == 1
+            assert (len(reader), reader.find_index(entry[0])) == (number, number - 1)
+        assert contents(reader) == games
+        assert len(reader._uids) < 10  # those of the last file
+        assert [reader.find_index(uid) for uid, _ in games] == [*range(40)]

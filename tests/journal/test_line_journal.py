@@ -86,3 +86,80 @@ def test_the_size_of_a_dropped_line_is_reported(path: Path) -> None:
     path.write_bytes(b'"numbers"\n1\n23')
     journal = journal_at(path)
     assert (journal.read(), journal.dropped_bytes) == ([1], 2)
+
+
+def test_a_reader_reads_on_from_where_it_ended(path: Path) -> None:
+    journal_at(path).rewrite([1, 2])
+    reader = journal_at(path)
+    assert reader.read_more() is None
+    assert reader.read() == [1, 2]
+    assert reader.read_more() == []
+    journal_at(path).append(3, 4)
+    with path.open("ab") as file:
+        file.write(b"5")
+    assert reader.read_more() == [3, 4]
+    with path.open("ab") as file:
+        file.write(b"6\n")
+    assert reader.read_more() == [56]
+
+
+def test_a_reader_that_begins_again_reads_the_lines_in_parts(path: Path) -> None:
+    journal_at(path).rewrite([*range(100)])
+    reader = journal_at(path)
+    reader.rewind()
+    found: list[int] = []
+    while part := reader.read_more(40):
+        assert len(part) < 40
+        found += part
+    assert found == [*range(100)]
+    path.write_text("strange\n")
+    reader.rewind()
+    with pytest.raises(RunDirectoryError, match="not a journal of numbers"):
+        reader.read_more()
+    path.unlink()
+    reader.rewind()
+    assert reader.read_more() == []
+
+
+@pytest.mark.parametrize("lines", [[1], [7, 2], [7, 2, 3]], ids=["shorter", "as long", "longer"])
+def test_a_reader_of_a_rewritten_journal_begins_again(path: Path, lines: list[int]) -> None:
+    journal_at(path).rewrite([1, 2])
+    reader = journal_at(path)
+    reader.read()
+    journal_at(path).rewrite(lines)
+    assert reader.read_more() is None
+    assert reader.read() == lines
+
+
+def test_a_damaged_line_among_the_new_ones_is_named_by_its_number(path: Path) -> None:
+    journal_at(path).rewrite([1, 2])
+    reader = journal_at(path)
+    reader.read()
+    with path.open("ab") as file:
+        file.write(b"3\nx\n")
+    with pytest.raises(RunDirectoryError, match="line 5"):
+        reader.read_more()
+
+
+def test_a_line_longer_than_a_part_is_read_whole(path: Path) -> None:
+    journal_at(path).rewrite([1, 10**300, 2])
+    reader = journal_at(path)
+    reader.rewind()
+    found: list[int] = []
+    while part := reader.read_more(16):
+        found += part
+    assert found == [1, 10**300, 2]
+    with path.open("ab") as file:
+        file.write(b"3" * 100)
+    assert reader.read_more(16) == []
+
+
+def test_lines_that_replace_a_torn_one_are_read_on(path: Path) -> None:
+    journal_at(path).rewrite([1, 2])
+    reader = journal_at(path)
+    reader.read()
+    with path.open("ab") as file:
+        file.write(b"33333")
+    assert reader.read_more() == []
+    journal_at(path).append(4)
+    assert reader.read_more() == [4]

@@ -14,6 +14,8 @@ from zerofleet.library.accuracy_record import (
     ShareValue,
     accuracy_file,
     append_accuracy,
+    drawn_set,
+    filed_set,
     latest_results,
     read_accuracy,
 )
@@ -29,10 +31,10 @@ def share(count, of=20):
     return ShareValue(count=count, of=of, share=count / of if of else None, low=0.0, high=1.0)
 
 
-def measured(version, kept, *, mode="policy alone", source="random"):
+def measured(version, kept, *, mode="policy alone", source="random", positions="", seed=0):
     figures = Figures(kept=share(20), decided=share(kept), exact=share(kept), mean_lost=0.5)
-    result = Result(source=source, mode=mode, all=figures, plies=())
-    about = {"player": f"model:{version}", "game": "tic_tac_toe", "parameters": {}, "seed": 0, "unit": "points"}
+    result = Result(source=source, mode=mode, positions=positions, all=figures, plies=())
+    about = {"player": f"model:{version}", "game": "tic_tac_toe", "parameters": {}, "seed": seed, "unit": "points"}
     accuracy = Accuracy(**about, first_ply=0, simulations=30, results=(result,))
     return MeasuredAccuracy(version=version, measured_at=BEGAN, accuracy=accuracy)
 
@@ -69,9 +71,30 @@ def test_a_partial_line_of_a_killed_process_costs_that_line_alone(paths):
 
 def test_the_newest_measurement_of_a_version_and_mode_counts():
     found = latest_results([measured(2, 10), measured(1, 5), measured(2, 16), measured(2, 19, mode="30 simulations")])
-    kept = {at: result.all.decided.count for at, result in found.items()}
+    kept = {at[:3]: result.all.decided.count for at, result in found.items()}
     assert kept == {(1, "random", "policy alone"): 5, (2, "random", "policy alone"): 16, (2, "random", "30 simulations"): 19}
-    assert next(iter(found))[0] == 1
+    assert next(iter(found)).version == 1
+
+
+def test_measurements_in_different_sets_of_positions_are_series_of_their_own():
+    name = filed_set("end<game>.txt", [(0, 1), (2, 3)])
+    nothing, models = (
+        RunSeries(axes={}, series=(), promotions=()),
+        ModelList(model="m", versions=(entry(1, 100), entry(2, 300))),
+    )
+    records = [measured(1, 5), measured(2, 10, seed=3), measured(1, 15, source="file", positions=name)]
+    records += [measured(2, 20, source="file", positions=filed_set("end<game>.txt", [(0, 1), (2, 4)]))]
+    found = with_accuracy(nothing, records, models, BEGAN)
+    labels = {one.label: one.values for one in found.series}
+    assert len({one.name for one in found.series}) == len(labels) == 4
+    assert labels["policy alone, random games: 20 positions, seed 0"] == (0.25, None)
+    assert labels["policy alone, random games: 20 positions, seed 3"] == (None, 0.5)
+    assert labels[f"policy alone, a file: {name}"] == (0.75, None)
+    assert name.startswith("2 positions, end<game>.txt ")
+
+
+def test_the_name_of_a_drawn_set_has_all_that_determines_its_positions():
+    assert drawn_set(1500, seed=2, first_ply=8) == "1,500 positions, seed 2, from ply 8"
 
 
 def test_a_series_has_a_value_for_each_measured_version_at_its_training_step():
@@ -82,8 +105,8 @@ def test_a_series_has_a_value_for_each_measured_version_at_its_training_step():
     assert found.axes["accuracy"].step == (100.0, 300.0)
     assert found.axes["accuracy"].hours == (1.0, 2.0)
     assert {one.label: one.values for one in found.series} == {
-        "policy alone, random games": (0.25, 0.75),
-        "30 simulations, random games": (None, 1.0),
+        "policy alone, random games: 20 positions, seed 0": (0.25, 0.75),
+        "30 simulations, random games: 20 positions, seed 0": (None, 1.0),
     }
     assert as_csv(found, "accuracy").splitlines()[1] == "100.0,9.0,1.0,0.25,"
     assert as_csv(found, "trainer") == "step,games,hours\n"

@@ -46,3 +46,9 @@ def test_games_of_more_players_are_counted_without_a_share() -> None:
 
 def test_a_player_without_rated_games_is_left_out() -> None:
     assert ladder_of([Rung("random", 0.0, 0.0, 0.0, 0, anchored=True)], [], []).players == ()
+
+
+def test_games_with_a_version_that_has_no_standing_any_more_are_left_out() -> None:
+    results = [Tally("model:2", "random", 15.0, 20), Tally("model:1", "random", 5.0, 20)]
+    _, anchor = ladder_of([RATED, ANCHOR], results, HISTORY).players
+    assert [one.opponent for one in anchor.meetings] == ["model:2"]

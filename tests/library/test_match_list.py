@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from pathlib import Path
 
 import pytest
 
 import games
-from zerofleet.contracts.gate_events import Event
+from zerofleet.contracts.gate_events import Event, StatusChanged
+from zerofleet.contracts.plain_files import append_plain
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import InvalidRequest, ModelNotFound
 from zerofleet.library.run_files import OpenRun
@@ -122,3 +125,93 @@ def test_without_the_settings_of_the_run_there_are_no_bounds_and_a_reason(opened
     assert (row.llr_low, row.llr_high) == (None, None)
     assert row.log_likelihood_ratio != 0.0  # that of the report
     assert opened.match(row.id).path == ()
+
+
+def test_matches_that_are_read_on_are_those_of_a_fresh_look(opened: OpenRun) -> None:
+    events = [one for version in (2, 3, 4) for one in gate_match(version)]
+    file = opened.paths.gatekeeper / JOURNAL_FILE
+    writer = EventJournal(file, model=MODEL)
+    writer.rewrite([])
+    for event in events:
+        writer.append(event)
+        fresh = OpenRun("run", opened.paths).gate()
+        assert opened.gate() == fresh
+    writer.rewrite(events[:4])
+    assert opened.gate() == OpenRun("run", opened.paths).gate()
+    opened.paths.experiment.write_text(commented(Experiment(MODEL, "tiny", 1, settings={"gate.mode": "off"})))
+    assert opened.gate() == OpenRun("run", opened.paths).gate()
+
+
+def test_a_closed_match_is_kept_while_the_journal_grows_and_its_status_is_the_present_one(
+    opened: OpenRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = EventJournal(opened.paths.gatekeeper / JOURNAL_FILE, model=MODEL)
+    journal.rewrite(gate_match(2))
+    before = opened.match("gate/2/1/1")
+    with monkeypatch.context() as patch:
+        patch.setattr("zerofleet.library.run_files.find_matches", None)
+        journal.append(StatusChanged(version=2, status=CandidateStatus.WEAKER, reason="measured again"))
+        after = opened.match("gate/2/1/1")
+        assert (before.status, after.status) == ("rejected", "weaker")
+        assert after.games == before.games
+        assert opened.match_position("gate/2/1/1", pair=1, number=1, ply=0) is not None
+    journal.rewrite(gate_match(3))
+    with pytest.raises(ModelNotFound):
+        opened.match("gate/2/1/1")
+    with pytest.raises(ModelNotFound):
+        opened.match_position("gate/2/1/1", pair=1, number=1, ply=0)
+
+
+def test_a_game_that_ended_since_an_open_match_was_read_has_positions(opened: OpenRun) -> None:
+    events = gate_match(2)
+    games_at = [place for place, one in enumerate(events) if one.event == "game"]
+    journal = EventJournal(opened.paths.gatekeeper / JOURNAL_FILE, model=MODEL)
+    journal.rewrite(events[: games_at[1]])
+    found = opened.match("gate/2/1/1")
+    assert [len(pair.games) for pair in found.games] == [1]
+    pair = found.games[0].number
+    with pytest.raises(InvalidRequest):
+        opened.match_position("gate/2/1/1", pair=pair, number=2, ply=0)
+    for event in events[games_at[1] : games_at[-1]]:
+        journal.append(event)
+    assert opened.match_position("gate/2/1/1", pair=pair, number=2, ply=0) is not None
+
+
+@pytest.mark.slow
+def test_threads_that_read_a_growing_run_find_what_a_fresh_look_finds(opened: OpenRun) -> None:
+    events = gate_match(2)
+    journal = EventJournal(opened.paths.gatekeeper / JOURNAL_FILE, model=MODEL)
+    journal.rewrite(events[:2])
+    opened.paths.metrics.mkdir(exist_ok=True)
+    metrics, ended, faults = opened.paths.metrics / "run.jsonl", threading.Event(), []
+    append_plain(metrics, '{"step": 0}\n')
+
+    def read() -> None:
+        try:
+            while not ended.is_set():
+                rows = opened.metrics()["run.step"]
+                assert list(rows) == [*range(len(rows))]
+                found = opened.match("gate/2/1/1")
+                if found.games:
+                    opened.match_position("gate/2/1/1", pair=1, number=1, ply=0)
+                assert found.pairs <= 5
+                opened.overview()
+        except Exception as error:  # a thread reports it to the test
+            faults.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for step, event in enumerate(events[2:], start=1):
+        journal.append(event)
+        append_plain(metrics, json.dumps({"step": step}) + "\n")
+    for version in (3, 2):  # as a gatekeeper that is started again
+        journal.rewrite(gate_match(version) + gate_match(2))
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    fresh = OpenRun("run", opened.paths)
+    assert opened.gate() == fresh.gate()
+    assert opened.match("gate/2/1/1") == fresh.match("gate/2/1/1")
+    assert list(opened.metrics()["run.step"]) == [*range(len(events) - 1)]

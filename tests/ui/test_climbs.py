@@ -116,6 +116,13 @@ async def test_a_ladder_of_too_many_games_is_refused_without_a_count(client, mon
     assert len(now["table"]["champions"]) == 2
 
 
+async def test_of_very_many_champions_the_table_has_the_newest(client, monkeypatch):
+    monkeypatch.setattr(climbs, "MOST_CHAMPIONS", 1)
+    now = (await client.get(GAMES, params={"games": 20})).json()
+    assert ([one["version"] for one in now["table"]["champions"]], now["older"]) == ([2], 1)
+    assert now["missing"] > 0
+
+
 async def test_a_job_is_followed_to_its_end(runs):
     async with application(runs) as (client, _):
         job = (await begun(client, games=2)).json()

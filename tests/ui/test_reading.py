@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from ui.app import create_app
-from ui.catalogue import Catalogue
+from ui.catalogue import Catalogue, UnknownRun
 from ui.live import LiveRuns
 from zerofleet.cli import main
 from zerofleet.contracts.gate_events import Tallied
@@ -66,6 +66,63 @@ def test_a_directory_whose_name_is_no_text_is_listed_with_its_fault(tmp_path):
     listed = Catalogue(tmp_path, None).runs()
     assert [fault.name for fault in listed.unreadable] == ["r\\xff"]
     assert "is not text" in json.loads(listed.model_dump_json())["unreadable"][0]["fault"]
+
+
+def test_the_runs_that_were_looked_at_last_stay_open(runs, tmp_path):
+    for name in "abc":
+        shutil.copytree(runs / "golden", tmp_path / name)
+    catalogue = Catalogue(tmp_path, None, most_open=2)
+    first = catalogue.get("a")
+    assert first.stored("0001")[0] == 1
+    assert catalogue.get("a") is first
+    assert catalogue.get("b").name == "b"
+    assert catalogue.get("a") is first
+    other = catalogue.get("b")
+    assert [row.name for row in catalogue.runs().runs] == ["a", "b", "c"]  # opened in turn
+    assert catalogue.get("c") is catalogue.get("c")
+    assert catalogue.get("a") is not first
+    assert catalogue.get("a").stored("0001")[0] == 1
+    assert other.name == "b"
+    catalogue.close()
+
+
+def test_a_run_that_was_made_again_is_opened_again(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "a")
+    catalogue = Catalogue(tmp_path, None)
+    before = catalogue.get("a")
+    shutil.rmtree(tmp_path / "a")
+    with pytest.raises(UnknownRun):
+        catalogue.get("a")
+    shutil.copytree(runs / "golden", tmp_path / "a")
+    about = json.loads((tmp_path / "a" / "run.json").read_text())
+    (tmp_path / "a" / "run.json").write_text(json.dumps({**about, "seed": 77}))
+    assert (before.header.seed, catalogue.get("a").header.seed) == (1, 77)
+    catalogue.close()
+
+
+def open_files(folder):
+    return [link for link in Path("/proc/self/fd").iterdir() if str(folder) in str(Path(os.path.realpath(link)))]
+
+
+def test_the_files_of_a_deleted_run_are_closed(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "a")
+    catalogue = Catalogue(tmp_path, None)
+    assert catalogue.get("a").stored("0001")[0] == 1
+    assert open_files(tmp_path)
+    shutil.rmtree(tmp_path / "a")
+    assert catalogue.runs().runs == ()
+    assert not open_files(tmp_path)
+
+
+def test_a_run_that_is_closed_while_a_request_reads_it_leaves_no_file_open(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "a")
+    catalogue = Catalogue(tmp_path, None)
+    held = catalogue.get("a")
+    catalogue.close()
+    assert held.stored("0001")[0] == 1
+    assert open_files(tmp_path)
+    del held
+    assert not open_files(tmp_path)
 
 
 async def test_the_overview_of_a_stopped_run_is_that_of_its_files(client):

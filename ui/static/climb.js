@@ -19,7 +19,9 @@ function show() {
   byId("climb-cancel").hidden = !session.is_operator;
   if (!isBusy) say(`${ladder.missing ? `${count(ladder.missing)} games are missing. ` : ""}${refusal ? `${refusal[0].toUpperCase()}${refusal.slice(1)}.` : ""}`);
   const rows = found === null ? [] : found.champions.toReversed();
-  byId("climb-table").replaceChildren(rows.some(({ games }) => games) ? table([
+  const hasGames = rows.some(({ games }) => games);
+  byId("climb-older").textContent = hasGames && ladder.older ? `The newest ${count(rows.length)} of ${count(rows.length + ladder.older)} champions. A larger K spreads the rows over the run.` : "";
+  byId("climb-table").replaceChildren(hasGames ? table([
     ["player", ({ version }) => `version ${version}`],
     ["Elo", (row) => elo(row.elo), { right: true }],
     ["95 % interval", (row) => (row.elo === null || row.elo_low === row.elo_high ? "" : `${elo(row.elo_low)} to ${elo(row.elo_high)}`), { right: true }],

@@ -9,10 +9,12 @@ same time do not mix; a partial line of a killed process is closed by the next o
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -26,9 +28,12 @@ __all__ = [
     "MeasuredAccuracy",
     "PlyFigures",
     "Result",
+    "ResultKey",
     "ShareValue",
     "accuracy_file",
     "append_accuracy",
+    "drawn_set",
+    "filed_set",
     "latest_results",
     "read_accuracy",
 ]
@@ -71,6 +76,8 @@ class Result(Value):
     """random, self-play or file."""
     mode: str
     """`policy alone`, `N simulations`, or `as it is` for an agent."""
+    positions: str = ""
+    """Name of the set of positions, such as `500 positions, seed 0`; empty in records of earlier releases."""
     all: Figures | None
     """None without positions."""
     plies: tuple[PlyFigures, ...]
@@ -88,6 +95,16 @@ class Accuracy(Value):
     first_ply: int
     simulations: int
     results: tuple[Result, ...]
+
+
+class ResultKey(NamedTuple):
+    """Version, positions and mode of a result."""
+
+    version: int
+    source: str
+    mode: str
+    positions: str
+    """Name of the set of positions."""
 
 
 class MeasuredAccuracy(Value):
@@ -132,12 +149,35 @@ def read_accuracy(paths: RunPaths) -> tuple[MeasuredAccuracy, ...]:
     return tuple(found)
 
 
-def latest_results(measured: Sequence[MeasuredAccuracy]) -> dict[tuple[int, str, str], Result]:
-    """Return the newest result of each version, source and mode, versions ascending; those without positions are left out."""
+def drawn_set(count: int, *, seed: int, first_ply: int) -> str:
+    """Return the name of a set of positions of random games or of self-play; `count` is the number that was asked for."""
+    return f"{count:,} positions, seed {seed}{f', from ply {first_ply}' if first_ply else ''}"
+
+
+def filed_set(file: str, positions: Sequence[Sequence[int]]) -> str:
+    """Return the name of the positions of a file, each as its moves; files with the same positions differ by name alone."""
+    digest = hashlib.sha256(repr([tuple(moves) for moves in positions]).encode()).hexdigest()
+    return f"{len(positions):,} positions, {file} {digest[:8]}"
+
+
+def latest_results(measured: Sequence[MeasuredAccuracy]) -> dict[ResultKey, Result]:
+    """Return the newest result of each version, source, mode and set of positions, versions ascending.
+
+    Results without positions are left out.
+    """
     results = {
-        (one.version, result.source, result.mode): result
+        ResultKey(one.version, result.source, result.mode, _set_of(one.accuracy, result, result.all)): result
         for one in measured
         for result in one.accuracy.results
         if result.all is not None
     }
-    return dict(sorted(results.items(), key=lambda item: item[0][0]))
+    return dict(sorted(results.items(), key=lambda item: item[0].version))
+
+
+def _set_of(found: Accuracy, result: Result, total: Figures) -> str:
+    """Return the name of a result's positions; in records of earlier releases files differ by their sizes alone."""
+    if result.positions:
+        return result.positions
+    if result.source == "file":
+        return f"{total.kept.of:,} positions"
+    return drawn_set(total.kept.of, seed=found.seed, first_ply=found.first_ply)

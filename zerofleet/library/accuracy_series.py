@@ -1,14 +1,15 @@
 """Series of a run's accuracy against perfect play, over the training of its versions.
 
-The rows of the group `accuracy` are the measured versions; a series is one source of positions in one mode of play.
+The rows of the group `accuracy` are the measured versions; a series is one set of positions in one mode of play.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from zerofleet.library.accuracy_record import MeasuredAccuracy, latest_results
+from zerofleet.library.accuracy_record import MeasuredAccuracy, ResultKey, latest_results
 from zerofleet.library.model_list import ModelEntry, ModelList
 from zerofleet.library.series import Axes, RunSeries, Series
 
@@ -26,24 +27,26 @@ def with_accuracy(
     `began_at` is the time of hour 0; None for a run without metrics, whose measurements then have no place in time.
     """
     entries = {entry.version: entry for entry in models.versions}
-    results = {at: result for at, result in latest_results(measured).items() if at[0] in entries}
-    rows = sorted({version for version, _, _ in results}, key=lambda version: (entries[version].train_steps, version))
+    results = {at: result for at, result in latest_results(measured).items() if at.version in entries}
+    rows = sorted({at.version for at in results}, key=lambda version: (entries[version].train_steps, version))
     if not rows:
         return found
-    kinds = sorted({(source, mode) for _, source, mode in results}, key=lambda kind: (kind[1] != "policy alone", kind))
+    kinds = sorted({at[1:] for at in results}, key=lambda kind: (kind[1] != "policy alone", kind))
     series = [
         Series(
-            name=f"accuracy_{source}_{mode}".replace(" ", "_").replace("-", "_"),
-            label=f"{mode}, {_SOURCES.get(source, source)}",
+            name=re.sub(r"[^A-Za-z0-9]+", "_", f"accuracy_{source}_{mode}_{positions}"),
+            label=f"{mode}, {_SOURCES.get(source, source)}: {positions}",
             unit="share",
             chart=CHART,
             group="accuracy",
             values=tuple(
-                result.all.decided.share if (result := results.get((version, source, mode))) and result.all else None
+                result.all.decided.share
+                if (result := results.get(ResultKey(version, source, mode, positions))) and result.all
+                else None
                 for version in rows
             ),
         )
-        for source, mode in kinds
+        for source, mode, positions in kinds
     ]
     axes = Axes(
         step=tuple(float(entries[version].train_steps) for version in rows),

@@ -50,8 +50,12 @@ class Ladder(Value):
 
 
 def ladder_of(rungs: Sequence[Rung], results: Iterable[Tally | Placement], history: Sequence[Champion]) -> Ladder:
-    """Return the ladder of standings, all rated games, and every promotion, oldest first."""
-    meetings = _meetings(results)
+    """Return the ladder of standings, all rated games, and every promotion, oldest first.
+
+    Games with a version that has no standing any more, as only the latest ones have, count for no rating and are left out.
+    """
+    standing = {rung.name for rung in rungs}
+    meetings = _meetings(one for one in results if standing.issuperset(_players(one)))
     promoted = {one.version: time_of(one.promoted_at_ms) for one in reversed(history)}
     champion = history[-1].version if history else None
     players = tuple(_player(rung, meetings.get(rung.name, ()), promoted, champion) for rung in rungs if rung.games)
@@ -78,6 +82,10 @@ def _player(
         promoted_at=None if version is None else promoted.get(version),
         meetings=tuple(meetings),
     )
+
+
+def _players(result: Tally | Placement) -> tuple[str, ...]:
+    return (result.first, result.second) if isinstance(result, Tally) else result.players
 
 
 def _meetings(results: Iterable[Tally | Placement]) -> dict[str, list[Meeting]]:

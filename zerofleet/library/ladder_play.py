@@ -49,9 +49,10 @@ class RunLadder:
         """Return the number of games of the plan that the book lacks."""
         return sum(missing_games(book, match, self.plan.groups) for match in self.plan.matches()) if self.plan.games else 0
 
-    def table(self, book: LadderBook) -> LadderTable:
-        """Return the ratings of the plan's players by the games of the book."""
-        return ladder_table(self.plan, book, self.champions, self.header, self.paths)
+    def table(self, book: LadderBook, *, newest: int | None = None) -> LadderTable:
+        """Return the ratings of the plan's players by the games of the book; of its champions the `newest`, by default all."""
+        champions = self.champions if newest is None else self.champions[-newest:]
+        return ladder_table(self.plan, book, champions, self.header, self.paths)
 
     async def play(self, book: LadderBook, *, note: Callable[[GameResult], None]) -> None:
         """Play the missing games into the book; `note` is called with each result.

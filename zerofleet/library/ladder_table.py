@@ -76,9 +76,13 @@ class LadderTable(Value):
 
 
 def ladder_table(
-    plan: LadderPlan, book: LadderBook, champions: Sequence[Champion], header: RunHeader, paths: RunPaths
+    plan: LadderPlan,
+    book: LadderBook,
+    champions: Sequence[Champion],
+    header: RunHeader,
+    paths: RunPaths,
 ) -> LadderTable:
-    """Return the ratings of the plan's players by all games in the book under the plan's conditions."""
+    """Return the ratings of champions and rungs by all games in the book under the plan's conditions."""
     ratings = book.ratings(book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, search=plan.search))
     by_name = {rating.name: rating for rating in ratings}
     return LadderTable(

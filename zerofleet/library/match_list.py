@@ -18,8 +18,9 @@ from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
 from zerofleet.library.run_settings import gate_settings
 from zerofleet.library.values import Value
 from zerofleet.presets.gate_rules import stopping_rule, trial_rule
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.storage.run_paths import RunPaths
-from zerofleet.strength.gate_record import GateRecord, match_report, read_record
+from zerofleet.strength.gate_record import GateRecord, fold_all, match_report, read_record
 from zerofleet.strength.matches import GameResult, Scoreboard, SequentialTest, StoppingRule, points
 
 __all__ = [
@@ -27,12 +28,12 @@ __all__ = [
     "MatchGame",
     "MatchList",
     "MatchPair",
+    "MatchReader",
     "MatchRow",
     "StoredMatch",
     "find_matches",
     "match_detail",
     "match_position",
-    "read_matches",
 ]
 
 Kind = Literal["gate", "measurement", ""]
@@ -121,14 +122,48 @@ class MatchDetail(MatchRow):
     """Pairs in the order in which they began; empty where their games are gone."""
 
 
-def read_matches(paths: RunPaths, model: str, game: Game) -> tuple[GateRecord, MatchList]:
-    """Return the record of the gate and its matches, from one look at the journal. Raises `RunDirectoryError`."""
-    rules, closed = _Rules.of(paths), []
+class MatchReader:
+    """Record of a gate and its matches, which follows the journal: a further read takes the lines since the one before.
 
-    def keep(record: GateRecord, board: Scoreboard) -> None:
-        closed.append(_row_of(board, _candidate(record, board), rules, is_open=False))
+    For one thread at a time.
+    """
 
-    record = read_record(paths.gatekeeper, model, game, at_close=keep)
+    def __init__(self, paths: RunPaths, model: str, game: Game) -> None:
+        """Create it without file access."""
+        self._paths = paths
+        self._model, self._game = model, game
+        self._journal = EventJournal(paths.gatekeeper / JOURNAL_FILE, model=model)
+        self._rules: _Rules | None = None
+        self._record = self._empty()
+        self._closed: list[MatchRow] = []
+        self.restarts = 0
+        """Number of times at which the journal was read from its beginning: it was new, rewritten, or the settings changed."""
+
+    def read(self) -> tuple[GateRecord, MatchList]:
+        """Return the record, which the next read changes, and the matches. Raises `RunDirectoryError`."""
+        rules, known = _Rules.of(self._paths), self._rules
+        self._rules = None  # so that everything is read again after an error
+        fresh = self._journal.read_more() if rules == known else None
+        if fresh is None:
+            self._record, self._closed = self._empty(), []
+            self.restarts += 1
+            self._journal.rewind()
+            fresh = self._journal.read_more()
+
+        def keep(record: GateRecord, board: Scoreboard) -> None:
+            self._closed.append(_row_of(board, _candidate(record, board), rules, is_open=False))
+
+        while fresh:  # ends also where the journal is rewritten meanwhile, which the next look notices
+            fold_all(self._record, fresh, at_close=keep)
+            fresh = self._journal.read_more()
+        self._rules = rules
+        return self._record, _listed(self._record, self._closed, rules)
+
+    def _empty(self) -> GateRecord:
+        return GateRecord(self._model, self._game, validates=False)
+
+
+def _listed(record: GateRecord, closed: Sequence[MatchRow], rules: _Rules) -> MatchList:
     boards = [board for purpose, board in record.boards.values() if purpose == "gate"]
     still_open = [_row_of(board, _candidate(record, board), rules, is_open=True) for board in boards]
     rows = [*closed, *still_open]
@@ -139,7 +174,7 @@ def read_matches(paths: RunPaths, model: str, game: Game) -> tuple[GateRecord, M
         if one.match is not None and (version, one.match.champion_version) not in told
     ]
     listed = [row.model_copy(update={"status": _status(record, row.version)}) for row in (*reports, *rows)]
-    return record, MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
+    return MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
 
 
 def match_position(stored: StoredMatch, *, pair: int, number: int, ply: int) -> State:
@@ -246,6 +281,11 @@ class StoredMatch:
     is_open: bool
     status: str
     """Status of the version at present."""
+
+    @property
+    def version(self) -> int:
+        """Version that is measured."""
+        return _version(self.board)
 
 
 def find_matches(paths: RunPaths, model: str, game: Game, match_ids: Sequence[str]) -> dict[str, StoredMatch]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from zerofleet.contracts.plain_files import read_plain
-from zerofleet.storage.files import whole_lines
+from zerofleet.library.sampled_rows import WHOLE_BYTES, RowFile, Rows
 
-__all__ = ["COLUMNS", "Metrics", "read_metrics"]
+__all__ = ["COLUMNS", "Metrics", "MetricsReader", "read_metrics"]
 
 COLUMNS: Mapping[str, str] = {
     "trainer.time_s": "wall-clock time of the row, seconds since 1970",
@@ -62,10 +60,20 @@ COLUMNS: Mapping[str, str] = {
 class Metrics(Mapping[str, np.ndarray]):
     """Columns by name, float64 each, oldest row first; nan where a row has no number. See `COLUMNS`."""
 
-    def __init__(self, columns: Mapping[str, np.ndarray], damaged_lines: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, np.ndarray],
+        damaged_lines: Mapping[str, int] | None = None,
+        kept: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
         self._columns = dict(columns)
         self.damaged_lines = dict(damaged_lines or {})
         """Lines that are no row and were left out, by file; files without any are not listed."""
+        self.kept = {
+            group: np.arange(len(self._columns[f"{group}.time_s"])) if kept is None else kept[group]
+            for group in ("trainer", "run")
+        }
+        """Indices of the rows that stand for the file, by group: all rows, unless a `MetricsReader` left some out."""
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._columns[name]
@@ -82,32 +90,31 @@ class Metrics(Mapping[str, np.ndarray]):
         return f"<Metrics: {len(self)} columns, {rows}>"
 
 
+class MetricsReader:
+    """Reader of the metrics in a run's directory that follows their files, for charts; of large files it leaves out rows.
+
+    What it leaves out, and what remains, is described in `zerofleet.library.sampled_rows`. For one thread at a time.
+    """
+
+    def __init__(self, directory: Path, *, whole_bytes: float = WHOLE_BYTES) -> None:
+        """Create it without file access; files up to `whole_bytes` are read whole."""
+        self._trainer = RowFile(directory / "trainer.jsonl", _trainer_row, whole_bytes=whole_bytes)
+        self._run = RowFile(directory / "run.jsonl", _run_row, whole_bytes=whole_bytes)
+
+    def read(self) -> Metrics:
+        """Return the present rows. Raises `OSError` for anything but a regular file."""
+        found = {"trainer": self._trainer.read(), "run": self._run.read()}
+        damaged = {f"{group}.jsonl": rows.damaged for group, rows in found.items() if rows.damaged}
+        columns = {name: column for group, rows in found.items() for name, column in _columns(group, rows).items()}
+        return Metrics(columns, damaged, {group: rows.kept for group, rows in found.items()})
+
+
 def read_metrics(directory: Path) -> Metrics:
     """Read the metrics in a run's directory for them; files that are not there have no rows.
 
     A damaged line is left out and counted. Raises `OSError` for anything but a regular file.
     """
-    trainer, trainer_damaged = _rows(directory / "trainer.jsonl", _trainer_row)
-    run, run_damaged = _rows(directory / "run.jsonl", _run_row)
-    damaged = {"trainer.jsonl": trainer_damaged, "run.jsonl": run_damaged}
-    return Metrics(
-        _columns("trainer", trainer) | _columns("run", run), {name: count for name, count in damaged.items() if count}
-    )
-
-
-def _rows(path: Path, row_of: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of a file of JSON lines, and the number of damaged ones; the last line may be half-written."""
-    try:
-        content = read_plain(path)
-    except FileNotFoundError:
-        return [], 0
-    rows, damaged = [], 0
-    for line in whole_lines(content).splitlines():
-        try:
-            rows.append(row_of(json.loads(line)))
-        except (ValueError, AttributeError, TypeError):  # no JSON, no object, no time
-            damaged += 1
-    return rows, damaged
+    return MetricsReader(directory, whole_bytes=math.inf).read()
 
 
 def _trainer_row(stored: dict[str, Any]) -> dict[str, Any]:
@@ -123,11 +130,10 @@ def _run_row(stored: dict[str, Any]) -> dict[str, Any]:
     return {"time_s": datetime.fromisoformat(at).timestamp() if at else math.nan, **stored}
 
 
-def _columns(group: str, rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+def _columns(group: str, rows: Rows) -> dict[str, np.ndarray]:
     known = [name.removeprefix(f"{group}.") for name in COLUMNS if name.startswith(f"{group}.")]
-    names = dict.fromkeys([*known, *(name for row in rows for name in row)])
-    return {f"{group}.{name}": np.array([_number(row.get(name)) for row in rows], dtype=np.float64) for name in names}
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else math.nan
+    count = max((len(column) for column in rows.columns.values()), default=0)
+    return {
+        f"{group}.{name}": rows.columns[name] if name in rows.columns else np.full(count, np.nan)
+        for name in dict.fromkeys([*known, *rows.columns])
+    }

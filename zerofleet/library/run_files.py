@@ -7,9 +7,11 @@ kept until its files change.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,22 +20,23 @@ from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.errors import CorruptModel, ModelNotFound, RecordRejected
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, RecordRejected
 from zerofleet.library.accuracy_record import MeasuredAccuracy, accuracy_file, read_accuracy
 from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.ladder_list import Ladder, ladder_of
 from zerofleet.library.match_list import (
     MatchDetail,
     MatchList,
+    MatchReader,
     StoredMatch,
     find_matches,
     match_detail,
     match_position,
-    read_matches,
 )
-from zerofleet.library.metrics import Metrics, read_metrics
+from zerofleet.library.metrics import Metrics, MetricsReader, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
 from zerofleet.library.overview import CANDIDATES_SHOWN, EVENTS_SHOWN, Event, Overview, describe, recorded_readings
+from zerofleet.library.run_list import RunRow, run_row
 from zerofleet.library.seat_results import SeatResults, seat_results
 from zerofleet.library.series import RunSeries, began_s, run_series
 from zerofleet.library.stored_games import (
@@ -52,10 +55,12 @@ from zerofleet.storage.game_log import GameLog, LoggedGame
 from zerofleet.storage.gate_journal import JOURNAL_FILE
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.strength.ladders.standings import standings
+from zerofleet.supervisor.overview import overview
 from zerofleet.supervisor.readings import Match, Readings
 
 __all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
 
+EVERY = 1 << 62
 GAMES_KEPT = 64  # replayed games, for the boards of a replay and of several browsers that watch
 
 
@@ -91,26 +96,32 @@ class OpenRun:
         self._match_guard = threading.Lock()
         self._log: GameLog | None = None
         self._games: OrderedDict[str, tuple[int, ValidatedGame]] = OrderedDict()
+        self._reader = MetricsReader(paths.metrics)
         self._metrics: tuple[Signature, Metrics] | None = None
         self._accuracy: tuple[Signature, tuple[MeasuredAccuracy, ...]] | None = None
+        self._matches = MatchReader(paths, self.model, self.game)
         self._gate: tuple[Signature, Gate] | None = None
         self._models: tuple[Signature, ModelList] | None = None
         self._exported_at_ms: dict[int, int] = {}
-        self._match: tuple[Signature, str, StoredMatch] | None = None
+        self._match: tuple[int, str, Signature, StoredMatch] | None = None  # with the restarts of the reader
+        self._history: tuple[Signature, list[Champion]] | None = None
 
     def metrics(self) -> Metrics:
-        """Return the columns of the run's metrics, read again when a file has changed."""
+        """Return the columns of the run's metrics, read on when a file has grown; see `MetricsReader`."""
         signature = signature_of(self.paths.metrics / "trainer.jsonl", self.paths.metrics / "run.jsonl")
         with self._guard:
             if self._metrics is None or self._metrics[0] != signature:
-                self._metrics = (signature, read_metrics(self.paths.metrics))
+                self._metrics = (signature, self._reader.read())
             return self._metrics[1]
 
-    def series(self, *, points: int) -> RunSeries:
-        """Return the series of the run for charts, at most about `points` rows of each group. Raises as `gate`."""
-        metrics = self.metrics()
+    def series(self, *, points: int | None) -> RunSeries:
+        """Return the series of the run for charts, at most about `points` rows of each group; None for every row.
+
+        Raises as `gate`.
+        """
+        metrics = read_metrics(self.paths.metrics) if points is None else self.metrics()
         began = began_s(metrics)
-        found = run_series(metrics, self.history(), points=points)
+        found = run_series(metrics, self.history(), points=EVERY if points is None else points)
         measured = self.accuracy()
         if not measured:
             return found
@@ -129,8 +140,13 @@ class OpenRun:
         return open_run_store(self.paths).champion(self.model)
 
     def history(self) -> list[Champion]:
-        """Return every promotion, oldest first."""
-        return open_run_store(self.paths).history(self.model, whole=True)
+        """Return every promotion, oldest first, read again when the files of the store have changed."""
+        home = self.paths.models / self.model
+        signature, known = signature_of(home / "champion_history.jsonl", home / "champion.json"), self._history
+        if known is None or known[0] != signature or (0, 0) in signature.stamps:  # an object store has no files here
+            known = (signature, open_run_store(self.paths).history(self.model, whole=True))
+            self._history = known
+        return list(known[1])
 
     def gate(self) -> Gate:
         """Return candidates, ratings and matches from the gatekeeper's journal.
@@ -141,7 +157,7 @@ class OpenRun:
         signature = signature_of(self.paths.gatekeeper / JOURNAL_FILE, home / "champion_history.jsonl", self.paths.experiment)
         with self._guard:
             if self._gate is None or self._gate[0] != signature:
-                record, matches = read_matches(self.paths, self.model, self.game)
+                record, matches = self._matches.read()
                 history = open_run_store(self.paths).history(self.model)
                 rungs = tuple(standings(record, history))
                 ladder = ladder_of(rungs, record.evidence(), history)
@@ -172,6 +188,10 @@ class OpenRun:
             if (time := time_of(promoted.get(version, self._exported_at_ms.get(version, 0)))) is not None:
                 found[version] = time
         return found
+
+    def row(self) -> RunRow:
+        """Return the row of the run in a list of runs. Raises as `gate`, and `OSError`."""
+        return run_row(self.name, overview(self.paths.root, rungs=self.gate().rungs), metrics=self.metrics())
 
     def promotions(self) -> list[Event]:
         """Return the newest promotions as events."""
@@ -205,15 +225,21 @@ class OpenRun:
     def match_position(self, match_id: str, *, pair: int, number: int, ply: int) -> State:
         """Return a position of a match; see `zerofleet.library.match_list.match_position`."""
         with self._match_guard:
+            self.gate()
+            if self._match is not None and self._match[:2] == (self._matches.restarts, match_id):
+                with suppress(InvalidRequest):  # a game of an open match that ended since the match was read
+                    return match_position(self._match[3], pair=pair, number=number, ply=ply)
             return match_position(self._stored_match(match_id), pair=pair, number=number, ply=ply)
 
     def _stored_match(self, match_id: str) -> StoredMatch:
         """Return a match; the last one is kept, whose positions a page asks for one by one. For one thread at a time."""
-        signature = signature_of(self.paths.gatekeeper / JOURNAL_FILE)
-        if self._match is None or self._match[:2] != (signature, match_id):
-            found = find_matches(self.paths, self.model, self.game, [match_id])
-            self._match = (signature, match_id, found[match_id])
-        return self._match[2]
+        signature, candidates = signature_of(self.paths.gatekeeper / JOURNAL_FILE), self.gate().candidates
+        known = self._match
+        if known is None or known[:2] != (self._matches.restarts, match_id) or (known[3].is_open and known[2] != signature):
+            found = find_matches(self.paths, self.model, self.game, [match_id])[match_id]
+            self._match = known = (self._matches.restarts, match_id, signature, found)
+        candidate = candidates.get(known[3].version)
+        return known[3] if candidate is None else replace(known[3], status=candidate.status.value)
 
     def games(self, *, limit: int, before: int | None) -> GameList:
         """Return stored games, newest first; see `list_games`. Raises `RunDirectoryError`, `RecordRejected`."""
@@ -274,6 +300,7 @@ class OpenRun:
     def _opened(self) -> GameLog:
         if self._log is None:
             self._log = GameLog.open(self.paths.replay, writer=False)
+            weakref.finalize(self, self._log.close)  # of a run that is closed while a request reads on
         else:
             self._log.refresh()
         return self._log

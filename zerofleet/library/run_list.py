@@ -12,7 +12,7 @@ import numpy as np
 
 from games.errors import GameError
 from zerofleet.errors import ZerofleetError
-from zerofleet.library.metrics import read_metrics
+from zerofleet.library.metrics import Metrics, MetricsReader
 from zerofleet.library.values import Value
 from zerofleet.storage.runs import RunPaths
 from zerofleet.supervisor.overview import Overview, overview
@@ -102,9 +102,10 @@ def list_runs(found: Mapping[str, RunPaths]) -> RunList:
     return RunList(runs=tuple(sorted(rows, key=lambda row: row.created_at, reverse=True)), unreadable=tuple(faults))
 
 
-def run_row(name: str, found: Overview) -> RunRow:
-    """Return the row of a run. Raises `OSError`."""
-    metrics, header, rung = read_metrics(found.paths.metrics), found.header, found.rung
+def run_row(name: str, found: Overview, *, metrics: Metrics | None = None) -> RunRow:
+    """Return the row of a run; `metrics` are read where they are not given. Raises `OSError`."""
+    header, rung = found.header, found.rung
+    metrics = MetricsReader(found.paths.metrics).read() if metrics is None else metrics
     newest_s = max([*metrics["trainer.time_s"][-1:], *metrics["run.time_s"][-1:]], default=math.nan)
     return RunRow(
         name=name,

@@ -14,13 +14,12 @@ from zerofleet.library.match_list import MatchDetail, MatchList
 from zerofleet.library.model_list import ModelList
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_files import OpenRun
-from zerofleet.library.run_list import RunRow, run_row
+from zerofleet.library.run_list import RunRow
 from zerofleet.library.run_settings import RunSettings, run_settings
 from zerofleet.library.seat_results import SeatResults
 from zerofleet.library.series import RunSeries
 from zerofleet.library.stored_games import GameList
 from zerofleet.library.values import Value
-from zerofleet.supervisor.overview import overview
 
 __all__ = ["MATCHES_WITH_PATH", "RunReport", "read_report"]
 
@@ -71,7 +70,7 @@ def read_report(run: OpenRun, *, games: int, made_at: datetime, with_matches: in
         release=metadata.version("zerofleet"),
         directory=str(run.paths.root.absolute()),
         seed=run.header.seed,
-        run=run_row(run.name, overview(run.paths.root)),
+        run=run.row(),
         overview=run.overview(),
         curves=run.series(points=CURVE_POINTS),
         results=results,

@@ -18,6 +18,7 @@ import numpy as np
 
 from zerofleet.contracts.manifests import Champion
 from zerofleet.library.curves import growth
+from zerofleet.library.metrics import Metrics
 from zerofleet.library.run_list import anchored_rows
 from zerofleet.library.values import Value
 
@@ -113,13 +114,13 @@ _KINDS = {
 }
 
 
-def run_series(metrics: Mapping[str, np.ndarray], history: Sequence[Champion], *, points: int = MOST_POINTS) -> RunSeries:
-    """Return the series of a run from the columns of `read_metrics` and the history of its champions, oldest first.
+def run_series(metrics: Metrics, history: Sequence[Champion], *, points: int = MOST_POINTS) -> RunSeries:
+    """Return the series of a run from its metrics and the history of its champions, oldest first.
 
     A group of more than `points` rows is thinned to every n-th, the newest included.
     """
     began = began_s(metrics) or 0.0
-    kept = {group: _kept(len(metrics[f"{group}.time_s"]), points) for group in ("trainer", "run")}
+    kept = {group: rows[_kept(len(rows), points)] for group, rows in metrics.kept.items()}
     raw: dict[Group, dict[str, np.ndarray]] = {
         "trainer": _axes(metrics, "trainer", "games_ever", began),
         "run": _axes(metrics, "run", "games_stored", began),

@@ -45,6 +45,17 @@ class EventJournal:
             log.warning("journal.tail_dropped", path=str(self._journal.path), size_bytes=dropped_bytes)
         return events
 
+    def rewind(self) -> None:
+        """Let `read_more` begin at the first event."""
+        self._journal.rewind()
+
+    def read_more(self) -> list[Event] | None:
+        """Return some of the events since the last call; none at the end, None where the file was rewritten: rewind it.
+
+        Raises as `read`.
+        """
+        return self._journal.read_more()
+
     def rewrite(self, events: Iterable[Event]) -> None:
         """Replace the file atomically by a header and these events. Raises `Unavailable` when a write fails."""
         with self._unavailable("nothing was changed"):

@@ -21,6 +21,9 @@ __all__ = ["Journal"]
 
 Line = TypeVar("Line")
 
+_CHUNK_BYTES = 2 << 20
+_KNOWN_BYTES = 512  # compared before a journal is read on: a rewritten one has others there
+
 
 class Journal(Generic[Line]):
     """File of lines of one type below a header. For one process and one thread at a time."""
@@ -54,6 +57,8 @@ class Journal(Generic[Line]):
         self._remedy = remedy
         self._sync = sync
         self._size_bytes: int | None = None  # of the whole lines; None before the first read
+        self._line_count = 0
+        self._last = b""  # end of the whole lines that were read
         self._locked: IO[bytes] | None = None
 
     def open(self, *, in_use: str) -> list[Line]:
@@ -80,19 +85,52 @@ class Journal(Generic[Line]):
 
         Raises `RunDirectoryError` for a damaged line or anything but a regular file, and the errors of `check_header`.
         """
-        try:
-            with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
-                content = file.read()
-        except FileNotFoundError:
-            content = b""
+        content = self._content(0)
         whole = whole_lines(content)
         texts = whole.splitlines()
         if texts:
             self._check_header(texts[0])
         lines = [self.parse(text, number) for number, text in enumerate(texts[1:], start=2)]
-        self._size_bytes = len(whole)
+        self._size_bytes, self._line_count, self._last = len(whole), len(texts), whole[-_KNOWN_BYTES:]
         self.dropped_bytes = len(content) - len(whole)
         return lines
+
+    def rewind(self) -> None:
+        """Let `read_more` begin at the first line."""
+        self._size_bytes, self._line_count, self._last = 0, 0, b""
+
+    def read_more(self, most_bytes: int = _CHUNK_BYTES) -> list[Line] | None:
+        """Return some of the lines since the last `rewind`, `read` or `read_more`; none at the end.
+
+        None where the file was rewritten meanwhile, or not read yet: rewind it. At most `most_bytes` are read at a time, or one
+        longer line. Raises as `read`. For readers.
+        """
+        if self._size_bytes is None:
+            return None
+        known = len(self._last)
+        content = self._content(self._size_bytes - known, most_bytes + known)
+        if content[:known] != self._last:
+            return None
+        if len(content) == most_bytes + known and b"\n" not in content[known:]:
+            return self.read_more(2 * most_bytes)
+        content = whole_lines(content)
+        texts = content[known:].splitlines()
+        if texts and not self._size_bytes:
+            self._check_header(texts[0])
+        first = 0 if self._size_bytes else 1  # after the header
+        lines = [self.parse(text, number) for number, text in enumerate(texts[first:], start=self._line_count + first + 1)]
+        self._size_bytes += len(content) - known
+        self._line_count, self._last = self._line_count + len(texts), content[-_KNOWN_BYTES:]
+        return lines
+
+    def _content(self, offset: int, size_bytes: int = -1) -> bytes:
+        """Return the file from `offset` on, or a part of this size; empty for a missing file."""
+        try:
+            with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
+                file.seek(offset)
+                return file.read(size_bytes)
+        except FileNotFoundError:
+            return b""
 
     def append(self, *lines: Line) -> None:
         """Append lines to an existing file. On `OSError` nothing is added."""

@@ -6,7 +6,7 @@ verdicts and ratings are the same during a run and after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from zerofleet.strength.ladders.evidence import evidence
 from zerofleet.strength.matches import GameResult, MatchTerms, Player, Scoreboard, Standing
 from zerofleet.strength.ratings import Placement, Tally
 
-__all__ = ["GateRecord", "Purpose", "ended", "match_report", "opened", "read_record"]
+__all__ = ["GateRecord", "Purpose", "ended", "fold_all", "match_report", "opened", "read_record"]
 
 Purpose = Literal["gate", "ladder"]
 
@@ -57,7 +57,7 @@ class GateRecord:
             case events.GameEnded(match_id=match_id):
                 board = self.board(match_id)
                 record = board.record if self._validates else board.restore
-                record(GameResult(**event.model_dump(exclude={"event"})))
+                record(GameResult(match_id, event.group, event.seating, event.players, event.moves, event.scores))
             case events.MatchClosed():
                 self._close(event)
             case events.Tallied(first=first_name, second=second_name):
@@ -187,11 +187,18 @@ def read_record(
     Raises `RunDirectoryError` for a damaged journal, or one of another model.
     """
     record = GateRecord(model, game, validates=False)
-    for event in EventJournal(state_dir / JOURNAL_FILE, model=model).read():
+    fold_all(record, EventJournal(state_dir / JOURNAL_FILE, model=model).read(), at_close=at_close)
+    return record
+
+
+def fold_all(
+    record: GateRecord, journal: Iterable[Event], *, at_close: Callable[[GateRecord, Scoreboard], None] | None = None
+) -> None:
+    """Apply the events of a journal to its record; `at_close` as in `read_record`."""
+    for event in journal:
         if at_close is not None and isinstance(event, events.MatchClosed) and event.match_id in record.boards:
             purpose, board = record.boards[event.match_id]
             if purpose == "gate":
                 at_close(record, board)
         with suppress(RecordRejected):  # of a match that is not open; the gatekeeper itself refuses it at its start
             record.fold(event)
-    return record

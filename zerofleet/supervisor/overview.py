@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,14 +59,18 @@ class Overview:
         return bool(self.services)
 
 
-def overview(root: Path) -> Overview:
-    """Read a run, which may be in progress. Raises `RunDirectoryError` for what is not a run, or is damaged."""
+def overview(root: Path, *, rungs: Sequence[Rung] | None = None) -> Overview:
+    """Read a run, which may be in progress; `rungs` are its ratings, which are computed where they are not given.
+
+    Raises `RunDirectoryError` for what is not a run, or is damaged.
+    """
     header, paths = read_header(root), RunPaths(root)
     game = make(header.game, **header.parameters)
     model = model_name(game)
     history = open_run_store(paths).history(model)
     champion = history[-1] if history else None
-    rungs = standings(read_record(paths.gatekeeper, model, game), history)
+    if rungs is None:
+        rungs = standings(read_record(paths.gatekeeper, model, game), history)
     return Overview(paths, header, champion, _rated(champion, rungs), _latest(paths), live_services(paths))
 
 
@@ -92,7 +96,7 @@ def live_service(path: Path) -> ServiceFile | None:
         return None
 
 
-def _rated(champion: Champion | None, rungs: list[Rung]) -> Rung | None:
+def _rated(champion: Champion | None, rungs: Sequence[Rung]) -> Rung | None:
     models = {int(rung.name.removeprefix("model:")): rung for rung in rungs if rung.name.startswith("model:") and rung.anchored}
     if champion is None or not models:
         return None

@@ -25,6 +25,8 @@ from zerofleet.library.accuracy_record import (
     Result,
     accuracy_file,
     append_accuracy,
+    drawn_set,
+    filed_set,
 )
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.run_paths import RunPaths
@@ -124,6 +126,9 @@ def accuracy(
     game = chosen_game(game_name, parameters)
     perfect = yardstick(game)
     filed = None if positions_file is None else [one.moves for one in read_positions(game, positions_file)]
+    known = drawn_set(positions, seed=seed, first_ply=first_ply)
+    if positions_file is not None and filed is not None:
+        known = filed_set(positions_file.name, filed)
     request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, filed)
     player_asked = asyncio.run(_ask(request, run_dir))
     results = [(part, _grade(perfect, game, part)) for part in player_asked.parts]
@@ -136,7 +141,7 @@ def accuracy(
         first_ply=first_ply,
         simulations=request.simulations,
         results=tuple(
-            _result(part.source, mode, moves)
+            _result(part.source, mode, known, moves)
             for part, graded in results
             for mode, moves in zip(part.modes, graded, strict=True)
         ),
@@ -200,10 +205,10 @@ def _grade(perfect: Yardstick, game: Game, part: _Asked) -> list[list[GradedMove
         return grade(perfect, game, part.positions, part.chosen, progress=meter.advance)
 
 
-def _result(source: str, mode: str, graded: Sequence[GradedMove]) -> Result:
+def _result(source: str, mode: str, positions: str, graded: Sequence[GradedMove]) -> Result:
     total = tally(graded, plies=max(1, len(graded), *(move.ply + 1 for move in graded)))
     plies = tuple(PlyFigures(ply=row.first_ply, **_figures(row).model_dump()) for row in tally(graded))
-    return Result(source=source, mode=mode, all=_figures(total[0]) if total else None, plies=plies)
+    return Result(source=source, mode=mode, positions=positions, all=_figures(total[0]) if total else None, plies=plies)
 
 
 def _figures(row: Tally) -> Figures:

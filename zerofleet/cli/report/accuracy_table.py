@@ -14,7 +14,7 @@ __all__ = ["accuracy_section"]
 
 
 def accuracy_section(report: RunReport) -> Iterator[Markup]:
-    """Yield the newest measurement of each version."""
+    """Yield the newest measurement of each version in each set of positions."""
     results = latest_results(report.accuracy)
     shown = list(results.items())[-MOST_ROWS:]  # of the newest versions
     if not results:
@@ -27,7 +27,8 @@ def accuracy_section(report: RunReport) -> Iterator[Markup]:
         (
             str(version),
             steps.get(version, "deleted"),
-            src,
+            source_of,
+            positions,
             mode,
             str(found.kept.of),
             *_cells(found.kept),
@@ -36,7 +37,7 @@ def accuracy_section(report: RunReport) -> Iterator[Markup]:
             _cells(found.exact)[0],
             "" if found.mean_lost is None else f"{found.mean_lost:.2f}",
         )
-        for (version, src, mode), result in shown
+        for (version, source_of, mode, positions), result in shown
         if (found := result.all) is not None
     ]
     about = (
@@ -51,6 +52,7 @@ def accuracy_section(report: RunReport) -> Iterator[Markup]:
             ">version",
             ">steps",
             "positions of",
+            "set",
             "mode",
             ">positions",
             ">kept",

@@ -18,7 +18,7 @@ from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import sync_directory, try_lock
 from zerofleet.storage.game_log.format import LOST, UID_DTYPE, LoggedGame, Table
 from zerofleet.storage.game_log.segment import Segment
-from zerofleet.storage.game_log.uids import UidIndex
+from zerofleet.storage.game_log.uids import UidIndex, UidTables
 
 __all__ = ["SEGMENT_BYTES", "GameLog"]
 
@@ -40,7 +40,8 @@ class GameLog:
         self._lock = lock  # descriptor of the writer's lock; None for a reader
         self._segment_bytes = segment_bytes
         self._segments: list[Segment] = []
-        self._uids = UidIndex()
+        self._uids = UidIndex()  # of all games for the writer, of the last file for a reader
+        self._tables = UidTables()  # of the full files, for a reader
         self._guard = threading.Lock()
 
     # -- opening and closing ---------------------------------------------------------------------------------------
@@ -93,7 +94,9 @@ class GameLog:
             growing = path == paths[-1] and path.exists()
             table = None if growing else Table.load(path.with_suffix(".index"))
             segment = self._open_segment(path, table)
-            if table is not None:
+            if table is not None and self._lock is None:
+                self._tables.add(table)
+            elif table is not None:
                 kept = np.flatnonzero(table.offsets != LOST)
                 uids.append(table.uids[kept])
                 numbers.append(kept + segment.first_index)
@@ -133,8 +136,17 @@ class GameLog:
             for path in self._paths()[len(self._segments) :]:
                 # A next file exists, so the one before it is full; its last games may have arrived since the read above.
                 new += self._take_in(self._segments[-1]) if self._segments else 0
+                self._release_last()
                 new += len(self._open_segment(path).offsets)
             return new
+
+    def _release_last(self) -> None:
+        """Replace what a reader has in memory about the last file, which is full now, by the table that the writer stored."""
+        if self._segments and not self._segments[-1].full and len(self._uids) == self._segments[-1].games:
+            table = Table.load(self._segments[-1].path.with_suffix(".index"))
+            if table is not None and self._segments[-1].adopt(table):
+                self._tables.add(table)
+                self._uids = UidIndex()
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -192,7 +204,7 @@ class GameLog:
 
     def __len__(self) -> int:
         """Number of games ever stored, including dropped, excluding damaged ones."""
-        return len(self._uids)
+        return len(self._uids) + len(self._tables)
 
     def __contains__(self, uid: str) -> bool:
         return self.find_index(uid) is not None
@@ -217,7 +229,8 @@ class GameLog:
         raw = bytes.fromhex(uid)
         if len(raw) != UID_DTYPE.itemsize:
             raise ValueError(f"{uid!r} is not a uid; want 32 hex digits")
-        return self._uids.find(raw)
+        found = self._uids.find(raw)
+        return self._tables.find(raw) if found is None else found
 
     def find(self, uid: str) -> LoggedGame | None:
         """Return the game with this uid, or None; raises as `find_index` and `get`."""
@@ -226,7 +239,7 @@ class GameLog:
 
     def starting_with(self, prefix: str) -> list[int]:
         """Return the numbers of the games whose uid begins with these hex digits, ascending, dropped ones included."""
-        return self._uids.starting_with(prefix)
+        return sorted([*self._tables.starting_with(prefix), *self._uids.starting_with(prefix)])
 
     def get(self, index: int) -> LoggedGame:
         """Return a game by number.

@@ -87,6 +87,18 @@ class Segment:
         """Number of the game after the last one in this file."""
         return self.first_index + len(self.offsets)
 
+    @property
+    def games(self) -> int:
+        """Number of games in this file, without lost ones."""
+        return len(self.offsets) - int(np.count_nonzero(np.asarray(self.offsets) == LOST))
+
+    def adopt(self, table: Table) -> bool:
+        """Replace what was read of this file, which is full now, by its stored table; return whether the table fits."""
+        if table.first_index != self.first_index or len(table.offsets) != len(self.offsets):
+            return False
+        self.offsets, self.uids, self.full = table.offsets, table.uids, True
+        return True
+
     def read_tail(self) -> list[tuple[bytes, int]]:
         """Index whole entries not seen yet; return (uid, number) of each."""
         if self.full or self.descriptor is None:

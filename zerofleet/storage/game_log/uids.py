@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from zerofleet.storage.game_log.format import UID_DTYPE
+from zerofleet.storage.game_log.format import LOST, UID_DTYPE, Table
 
-__all__ = ["UidIndex"]
+__all__ = ["UidIndex", "UidTables"]
 
 RECENT_GAMES = 4096
 
@@ -73,3 +73,43 @@ class UidIndex:
 def _merged(older: _Run, newer: _Run) -> _Run:
     at = np.searchsorted(older[0], newer[0])
     return np.insert(older[0], at, newer[0]), np.insert(older[1], at, newer[1])
+
+
+class UidTables:
+    """Uids in the tables of full files, for readers, which look up few of them.
+
+    A look-up compares all of them, some milliseconds for a million. Nothing is sorted at the start, and only pages of
+    the files, which the kernel may evict, are in memory.
+    """
+
+    def __init__(self) -> None:
+        self._tables: tuple[Table, ...] = ()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, table: Table) -> None:
+        """Add the games of a file."""
+        self._tables = (*self._tables, table)
+        self._count += int(np.count_nonzero(table.offsets != LOST))
+
+    def find(self, uid: bytes) -> int | None:
+        """Return the number of a game, or None."""
+        return next(iter(self._between(uid, uid)), None)
+
+    def starting_with(self, prefix: str) -> list[int]:
+        """Return the numbers of the games whose uid begins with these hex digits, ascending."""
+        low, high = (bytes.fromhex(prefix.ljust(32, digit)) for digit in "0f")
+        return self._between(low, high)
+
+    def _between(self, low: bytes, high: bytes) -> list[int]:
+        first, last = (int.from_bytes(end[:8], "big") for end in (low, high))
+        found = []
+        for table in self._tables:
+            begins = table.uids.view(">u8")[::2]  # uint64 [n]: the first half of each uid
+            for place in np.flatnonzero((begins >= first) & (begins <= last)).tolist():
+                uid = table.uids[place : place + 1].tobytes()  # of an element numpy would strip trailing zero bytes
+                if low <= uid <= high and table.offsets[place] != LOST:
+                    found.append(table.first_index + place)
+        return found
