@@ -1,13 +1,14 @@
 """Fuzz every method and every format: `make fuzz FUZZ_ARGS="--seconds 10 --only ModelInfer"`.
 
-Prints a line for each target, the faults with the files that hold their inputs, and the totals. Exit code 1 if there is a fault.
-Inputs with new outcomes are kept in the corpus folder and mutated further by the next run.
+Prints a line for each target, the faults with the files that hold their inputs, and the totals. Exit code 1 if there is a
+fault. Inputs with new outcomes are kept in the corpus folder, and mutated further by the next run.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fuzz_campaign import Limit, Logged, Report, campaign, watched_logs
+from fuzz_campaign import Limit, Logged, Report, attempt, campaign, watched_logs
 from fuzz_formats import format_targets
 from fuzz_services import service_targets
 from fuzz_targets import ACCEPTED, Target
@@ -27,7 +28,7 @@ CORPUS = Path("build/fuzz")
 def main() -> int:
     """Run the campaigns and report."""
     options = _options()
-    memory = Path("/dev/shm")  # noqa: S108 - a directory of its own inside
+    memory = Path("/dev/shm")
     with (
         tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory if os.access(memory, os.W_OK) else None) as root,
         watched_logs() as logged,
@@ -43,6 +44,8 @@ async def _all(options: argparse.Namespace, root: Path, logged: Logged) -> list[
         chosen = [target for target in targets if not options.only or any(word in target.name for word in options.only)]
         if options.replay:
             return [await _replayed(chosen, options.replay, logged)]
+        gc.collect()
+        gc.freeze()  # a look at the memory after a target then takes milliseconds
         limit = Limit(options.messages, options.seconds)
         for target in chosen:
             reports.append(await campaign(target, seed=options.seed, limit=limit, logged=logged, corpus=options.corpus))
@@ -51,16 +54,22 @@ async def _all(options: argparse.Namespace, root: Path, logged: Logged) -> list[
 
 
 async def _replayed(targets: list[Target], path: Path, logged: Logged) -> Report:
-    """Repeat the input of a file with the target that its name begins with."""
+    """Repeat the input of a file with the target that its name, or that of its folder, begins with."""
     found = [target for target in targets if path.name.startswith(f"{target.folder}-") or path.parent.name == target.folder]
     if not found:
-        raise SystemExit(f"{path} is of no target; name one with --only")
+        raise SystemExit(f"{path} is of no target; its name begins with that of one, as in the corpus")
     target = max(found, key=lambda target: len(target.folder))
-    target.seeds = [path.read_bytes()]
-    target.mutate = lambda rng, data: data
-    report = await campaign(target, seed=0, limit=Limit(0), logged=logged)
-    print(f"{target.name}: {next(iter(report.faults), 'no fault')}")
+    report = Report(target.name, seed=0, messages=1)
+    if target.prepare is not None:
+        await target.prepare()
+    outcome = await attempt(target, _content(path), logged, report)
+    report.outcomes[outcome.label] += 1
+    print(f"{target.name}: {outcome.label} {outcome.kind}")
     return report
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes()
 
 
 def _options() -> argparse.Namespace:
@@ -87,10 +96,13 @@ def _conclude(reports: list[Report], corpus: Path) -> int:
     inputs, faults = sum(report.messages for report in reports), sum(len(report.faults) for report in reports)
     accepted, seconds = sum(report.outcomes[ACCEPTED] for report in reports), sum(report.seconds for report in reports)
     processor_s = sum(report.processor_s for report in reports)
-    print(f"\n{len(reports)} targets, {inputs:,} inputs, {accepted:,} accepted, {sum(report.refused for report in reports):,} refused; "
-          f"{processor_s:.0f} processor seconds, {seconds:.0f} s; {faults} different faults")  # fmt: skip
+    refused = sum(report.refused for report in reports)
+    counts = (
+        f"{inputs:,} inputs, {accepted:,} accepted, {refused:,} refused; {processor_s:.0f} processor seconds, {seconds:.0f} s"
+    )
+    print(f"\n{len(reports)} targets, {counts}; {faults} different faults")
     if faults:
-        print(f"inputs of faults: {corpus / 'faults'}; repeat one with FUZZ_ARGS=\"--replay FILE\"")
+        print(f'inputs of faults: {corpus / "faults"}; repeat one with FUZZ_ARGS="--replay FILE"')
     return 1 if faults else 0
 
 

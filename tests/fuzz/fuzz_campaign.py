@@ -1,8 +1,8 @@
 """A campaign: inputs of one target after another, and what is required of every outcome.
 
-A fault is an exception outside of the trees of errors, a status INTERNAL or UNKNOWN, a traceback in the log, an input that takes
-more than `LONGEST_S` of processor time or `PATIENCE_S` of wall-clock time, a first seed that is no longer accepted, or memory that
-grows by more than `GROWTH_BYTES` after the first tenth of the inputs.
+A fault is an exception outside of the trees of errors, a status INTERNAL or UNKNOWN, a traceback in the log, an input that
+takes more than `LONGEST_S` of processor time or `PATIENCE_S` of wall-clock time, a first seed that is no longer accepted, or
+memory that grows by more than `GROWTH_BYTES` after the first tenth of the inputs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import hashlib
 import logging
 import os
 import random
+import re
 import signal
 import time
 import traceback
@@ -25,9 +26,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import structlog
-from fuzz_targets import ACCEPTED, Fault, Outcome, Target
+from fuzz_targets import _VARYING, ACCEPTED, Fault, Outcome, Target
 
-__all__ = ["GROWTH_BYTES", "LONGEST_S", "PATIENCE_S", "Limit", "Report", "campaign", "watched_logs"]
+__all__ = ["GROWTH_BYTES", "LONGEST_S", "PATIENCE_S", "Limit", "Report", "attempt", "campaign", "watched_logs"]
 
 LONGEST_S = 20.0
 """Processor time of one input, a hundred times that of the slowest valid one."""
@@ -39,6 +40,7 @@ CHECK_EVERY = 2_000
 """Inputs between two looks at the first seed."""
 MAX_FAULTS = 20
 """Different faults of a target, after which it ends."""
+_CODE = re.compile(r'/([^/"]+)", line (\d+)')
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -115,53 +117,70 @@ async def campaign(target: Target, *, seed: int, limit: Limit, logged: Logged, c
 
     Cancellation: the campaign ends; kept inputs stay.
     """
-    rng, report = random.Random(f"{seed} {target.name}"), Report(target.name, seed)
-    if corpus is not None and (corpus / target.folder).is_dir():
-        for path in sorted((corpus / target.folder).glob("*.input")):
-            target.learn(path.read_bytes(), Outcome("", path.stem))
+    report = Report(target.name, seed)
+    if corpus is not None:
+        _take_kept(target, corpus)
     began_s, processor_s = time.monotonic(), time.process_time()
     await _require_valid(target, report, logged)
-    before_bytes, tenth = _resident_bytes(), (began_s + limit.seconds / 10, limit.messages // 10)
-    settled, looked = False, 0
-    while report.messages < limit.messages and time.monotonic() - began_s < limit.seconds and len(report.faults) < MAX_FAULTS:
-        batch = [target.draw(rng) for _ in range(min(target.in_flight, limit.messages - report.messages))]
-        if target.in_flight == 1:
-            outcomes = [await _outcome(target, batch[0], logged, report)]
-        else:
-            outcomes = await asyncio.gather(*(_outcome(target, data, logged, report) for data in batch))
-        for data, outcome in zip(batch, outcomes, strict=True):
-            report.messages += 1
-            report.outcomes[outcome.label] += 1
-            if outcome.label != "fault" and target.learn(data, outcome) and corpus is not None:
-                _keep(corpus / target.folder, data)
-        if not settled and (time.monotonic() > tenth[0] or report.messages >= tenth[1]):
-            settled, before_bytes = True, _resident_bytes()
-        if report.messages - looked >= CHECK_EVERY:
-            looked = report.messages
-            await _require_valid(target, report, logged)
-            await asyncio.sleep(0)
+    before_bytes = await _attempts(target, report, limit, logged, corpus)
     await _require_valid(target, report, logged)
     report.seconds, report.processor_s = time.monotonic() - began_s, time.process_time() - processor_s
     report.growth_bytes = _resident_bytes() - before_bytes
     if report.growth_bytes > GROWTH_BYTES:
         report.faults[f"resident memory grew by {report.growth_bytes >> 20} MiB"] = b""
     if corpus is not None:
-        for text, data in report.faults.items():
-            (corpus / "faults").mkdir(parents=True, exist_ok=True)
-            path = corpus / "faults" / f"{target.folder}-{hashlib.sha256(data).hexdigest()[:12]}.input"
-            path.write_bytes(data)
-            path.with_suffix(".txt").write_text(text)
+        _store_faults(report, target, corpus / "faults")
     return report
 
 
+async def _attempts(target: Target, report: Report, limit: Limit, logged: Logged, corpus: Path | None) -> int:
+    """Try inputs until the limit; return the memory after the first tenth of them, in bytes."""
+    rng, began_s = random.Random(f"{report.seed} {target.name}"), time.monotonic()
+    tenth_s, tenth = began_s + limit.seconds / 10, limit.messages // 10
+    before_bytes, settled, looked = _resident_bytes(), False, 0
+    while report.messages < limit.messages and time.monotonic() - began_s < limit.seconds and len(report.faults) < MAX_FAULTS:
+        batch = [target.draw(rng) for _ in range(min(target.in_flight, limit.messages - report.messages))]
+        if target.in_flight == 1:
+            outcomes = [await attempt(target, batch[0], logged, report)]
+        else:
+            outcomes = await asyncio.gather(*(attempt(target, data, logged, report) for data in batch))
+        for data, outcome in zip(batch, outcomes, strict=True):
+            report.messages += 1
+            report.outcomes[outcome.label] += 1
+            if outcome.label != "fault" and target.learn(data, outcome) and corpus is not None:
+                _keep(corpus / target.folder, data)
+        if not settled and (time.monotonic() > tenth_s or report.messages >= tenth):
+            settled, before_bytes = True, _resident_bytes()
+        if report.messages - looked >= CHECK_EVERY:
+            looked = report.messages
+            await _require_valid(target, report, logged)
+            await asyncio.sleep(0)
+    return before_bytes
+
+
+def _take_kept(target: Target, corpus: Path) -> None:
+    for path in sorted((corpus / target.folder).glob("*.input")):
+        target.learn(path.read_bytes(), Outcome("", path.stem))
+
+
+def _store_faults(report: Report, target: Target, folder: Path) -> None:
+    for text, data in report.faults.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{target.folder}-{hashlib.sha256(data).hexdigest()[:12]}.input"
+        path.write_bytes(data)
+        path.with_suffix(".txt").write_text(text)
+
+
 async def _require_valid(target: Target, report: Report, logged: Logged) -> None:
-    found = await _outcome(target, target.seeds[0], logged, report)
-    if found.label not in (ACCEPTED, "fault"):
+    if target.prepare is not None:
+        await target.prepare()
+    found = await attempt(target, target.seeds[0], logged, report)
+    if found.label not in {ACCEPTED, "fault", *target.also}:
         report.faults[f"the valid input is refused: {found}"] = target.seeds[0]
 
 
-async def _outcome(target: Target, data: bytes, logged: Logged, report: Report) -> Outcome:
-    """Return the outcome of an input; a fault is added to the report."""
+async def attempt(target: Target, data: bytes, logged: Logged, report: Report) -> Outcome:
+    """Return the outcome of an input; a fault is added to the report. Cancellation: no effect."""
     signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_S)
     try:
         if target.in_flight == 1:
@@ -197,7 +216,11 @@ def _place(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in reversed(frames[-4:]))
     text = str(error)
-    return f"{type(error).__name__}: {text if isinstance(error, Fault) else text[:120]} | {where}"
+    if isinstance(error, Fault) and (known := _CODE.findall(text)):  # a traceback in the log: its own places count
+        return f"{text.splitlines()[0][:160]} {text.strip().splitlines()[-1][:160]} | " + " < ".join(
+            map(":".join, known[:-5:-1])
+        )
+    return f"{type(error).__name__}: {_VARYING.sub('#', text)[:200]} | {where}"
 
 
 def _keep(folder: Path, data: bytes) -> None:

@@ -14,8 +14,10 @@ __all__ = ["change_message", "mutate_message"]
 _DEEPEST = 4
 _UNSIGNED = {FieldDescriptor.CPPTYPE_UINT32: 32, FieldDescriptor.CPPTYPE_UINT64: 64}
 _SIGNED = {FieldDescriptor.CPPTYPE_INT32: 32, FieldDescriptor.CPPTYPE_INT64: 64}
-_NAMES = ("tic_tac_toe", "connect_four", "1", "2", "state__0", "legal__1", "policy", "value", "UINT8", "INT16", "FP32", "BYTES",
-          "priority", "config", "file:1/model.py", '{"versionPolicy": {"specific": {"versions": [1]}}}', "d4", "1 2 3")  # fmt: skip
+_TYPES = ("UINT8", "INT16", "FP32", "BYTES")
+_CONFIG = '{"versionPolicy": {"specific": {"versions": [1]}}}'
+_KNOWN = ("tic_tac_toe", "connect_four", "1", "2", "state__0", "legal__1", "policy", "value", "priority", "config", "b2")
+_NAMES = (*_KNOWN, *_TYPES, _CONFIG, "file:1/model.py", "1 2 3")
 
 
 def mutate_message(rng: random.Random, data: bytes, kind: Any) -> bytes:

@@ -56,7 +56,9 @@ def publish(store: DirectoryStore) -> tuple[int, str]:
         golden=Golden.of(states, legal, uniform_policy(legal), np.zeros((len(states), 2))),
     )
     weights = save({"stem.weight": np.full((2, 3), len(store.versions(MODEL)), np.float32)})
-    version = store.publish(MODEL, {"model.pt": archive(), "weights.safetensors": weights, "model.py": b"import torch\n"}, manifest)
+    version = store.publish(
+        MODEL, {"model.pt": archive(), "weights.safetensors": weights, "model.py": b"import torch\n"}, manifest
+    )
     return version, store.manifest_sha256(MODEL, version)
 
 

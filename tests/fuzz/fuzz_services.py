@@ -20,7 +20,7 @@ import grpc
 import numpy as np
 from fuzz_messages import mutate_message
 from fuzz_models import MODEL, FuzzInference, FuzzLoader, publish
-from fuzz_mutation import mutate_bytes, mutate_lines
+from fuzz_mutation import mutate_lines
 from fuzz_targets import ACCEPTED, Fault, Outcome, Target
 from google.protobuf import descriptor_pool, message_factory
 from grpc_health.v1 import health_pb2
@@ -199,18 +199,37 @@ async def service_targets(root: Path) -> AsyncIterator[list[Target]]:
             for name in sorted(server.handlers):
                 method = Method(server, name)
                 seeds, mutate = _seeds(root)[name], functools.partial(_mutate, kind=method.request)
-                if REFLECTION not in name:  # its requests are a stream, of which grpc deserialises each message itself
-                    targets.append(Target(name[1:], seeds, method.call, mutate))
-                targets.append(Target(f"socket {name[1:]}", seeds, _over(channel, method), mutate, IN_FLIGHT))
-        probes = ProbeServer({"/livez": lambda: Answer(200, "ok"), "/metrics": lambda: Answer(200, "a 1")}, tokens={"/metrics": "t"})
+                also = {"also": _STATEFUL.get(name, frozenset()), "prepare": _prepare(running)}
+                if REFLECTION not in name:  # its requests are a stream, which grpc alone makes
+                    targets.append(Target(name[1:], seeds, method.call, mutate, **also))
+                targets.append(Target(f"socket {name[1:]}", seeds, _over(channel, method), mutate, IN_FLIGHT, **also))
+        probes = ProbeServer(
+            {"/livez": lambda: Answer(200, b"ok"), "/metrics": lambda: Answer(200, b"a 1")}, tokens={"/metrics": "t"}
+        )
         await probes.start("127.0.0.1", 0)
         stack.push_async_callback(probes.aclose)
+        prepare, routed = _prepare(inference), functools.partial(_route, inference.http._routes)
+        http, probed = (functools.partial(_exchange, at) for at in (inference.http.address, f"127.0.0.1:{probes.port}"))
         targets += [
-            Target("HTTP routes of KServe", _http_seeds(), functools.partial(_route, inference.http._routes), mutate_lines),
-            Target("socket HTTP of KServe", _http_seeds(), functools.partial(_exchange, inference.http.address), mutate_lines, IN_FLIGHT),
-            Target("socket HTTP of probes", _PROBES, functools.partial(_exchange, f"127.0.0.1:{probes.port}"), mutate_lines, IN_FLIGHT),
+            Target("HTTP routes of KServe", _http_seeds(), routed, mutate_lines, prepare=prepare),
+            Target("socket HTTP of KServe", _http_seeds(), http, mutate_lines, IN_FLIGHT, prepare=prepare),
+            Target("socket HTTP of probes", _PROBES, probed, mutate_lines, IN_FLIGHT),
         ]
         yield targets
+
+
+_STATEFUL = {"/zerofleet.v1.Gatekeeper/Rollback": frozenset({"NOT_FOUND"})}
+"""Statuses with which a valid request of a method may be refused: no champion is left to go back to."""
+
+
+def _prepare(running: Any) -> Callable[[], Any]:
+    """Return a call that restores the models of a server, which some requests take out of service."""
+
+    async def prepare() -> None:
+        if (plane := getattr(running, "plane", None)) is not None and not plane.model_ready(MODEL, "1"):
+            await plane.registry.serve(MODEL, [1])
+
+    return prepare
 
 
 def _mutate(rng: Any, data: bytes, *, kind: Any) -> bytes:
@@ -263,7 +282,7 @@ def _seeds(root: Path) -> Mapping[str, list[bytes]]:
         f"{rest}ModelInfer": _infer(),
         f"{rest}RepositoryIndex": kserve.RepositoryIndexRequest(),
         f"{rest}RepositoryModelLoad": kserve.RepositoryModelLoadRequest(model_name=MODEL),
-        f"{rest}RepositoryModelUnload": kserve.RepositoryModelUnloadRequest(model_name="no_game"),
+        f"{rest}RepositoryModelUnload": kserve.RepositoryModelUnloadRequest(model_name=MODEL),
         "/zerofleet.v1.Evaluation/Evaluate": evaluation_pb2.EvaluateRequest(game=MODEL, simulations=4, moves=["b2"]),
         f"{gate}SubmitCandidate": gatekeeper_pb2.SubmitCandidateRequest(game=MODEL, version=3, manifest_sha256=sha256),
         f"{gate}GetChampion": gatekeeper_pb2.GetChampionRequest(game=MODEL),
@@ -305,8 +324,6 @@ def _over(channel: grpc.aio.Channel, method: Method) -> Callable[[bytes], Any]:
                 await calling.read()
             else:
                 await calling
-            if handler.request_streaming and (await calling.code()) in _FAULTS and REFLECTION in method.name:
-                return Outcome.refused("malformed", "")
         except grpc.aio.AioRpcError as error:
             return _status(error.code(), error.details() or "")
         finally:
@@ -323,12 +340,15 @@ def _http_seeds() -> list[bytes]:
     infer = _infer()
     shapes = [f'"name":"{tensor.name}","datatype":"{tensor.datatype}","shape":{list(tensor.shape)}' for tensor in infer.inputs]
     sizes = [len(content) for content in infer.raw_input_contents]
-    inputs = ",".join(f'{{{shape},"parameters":{{"binary_data_size":{size}}}}}' for shape, size in zip(shapes, sizes, strict=True))
+    inputs = ",".join(
+        f'{{{shape},"parameters":{{"binary_data_size":{size}}}}}' for shape, size in zip(shapes, sizes, strict=True)
+    )
     head = f'{{"inputs":[{inputs}]}}'.encode()
     body = head + b"".join(infer.raw_input_contents)
     paths = ("", "/health/live", "/health/ready", "/models/stats", f"/models/{MODEL}", f"/models/{MODEL}/versions/1/ready",
              f"/models/{MODEL}/config", f"/models/{MODEL}/stats")  # fmt: skip
-    infer_head = f"POST /v2/models/{MODEL}/infer HTTP/1.1\r\nHost: a\r\n{HEADER_LENGTH}: {len(head)}\r\nContent-Length: {len(body)}\r\n\r\n"
+    lengths = f"{HEADER_LENGTH}: {len(head)}\r\nContent-Length: {len(body)}"
+    infer_head = f"POST /v2/models/{MODEL}/infer HTTP/1.1\r\nHost: a\r\n{lengths}\r\n\r\n"
     return [*(f"GET /v2{path} HTTP/1.1\r\nHost: a\r\n\r\n".encode() for path in paths), infer_head.encode() + body]
 
 
@@ -342,7 +362,7 @@ async def _route(routes: Routes, data: bytes) -> Outcome:
     try:
         with routes.admitted(request) as call:
             answer = await call(body)
-    except Exception as error:  # noqa: BLE001 - as the connection does; a fault is answered with status 500
+    except Exception as error:
         answer = routes.failed(error)
     return _http(answer.status.value)
 

@@ -52,6 +52,10 @@ class Target:
     mutate: Mutation = mutate_bytes
     in_flight: int = 1
     """Inputs at a time: more than one for targets behind a socket."""
+    also: frozenset[str] = frozenset()
+    """Labels of refusals that the first seed may have, besides `accepted`."""
+    prepare: Callable[[], Awaitable[None]] | None = None
+    """Restores what other inputs may have changed, before the first seed is tried."""
     kept: list[bytes] = field(default_factory=list)
     """Inputs with a new kind of outcome."""
     kinds: set[tuple[str, str]] = field(default_factory=set)

@@ -103,3 +103,12 @@ async def _listed_services(wire) -> list[str]:
     call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
     replies = [reply async for reply in call]
     return [service.name for service in replies[0].list_services_response.service]
+
+
+async def test_a_malformed_request_of_reflection_is_refused_and_logs_no_traceback(open_wire, caplog):
+    async with open_wire(reflection=True) as wire:
+        call = wire.channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")(iter([b"\xff"]))
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call.read()
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert [record for record in caplog.records if record.exc_info] == []

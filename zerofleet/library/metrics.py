@@ -105,7 +105,7 @@ def _rows(path: Path, row_of: Callable[[dict[str, Any]], dict[str, Any]]) -> tup
     for line in whole_lines(content).splitlines():
         try:
             rows.append(row_of(json.loads(line)))
-        except (ValueError, AttributeError, TypeError):  # no JSON, no object, no time
+        except (ValueError, AttributeError, TypeError, RecursionError):  # no JSON, no object, no time
             damaged += 1
     return rows, damaged
 
@@ -130,4 +130,7 @@ def _columns(group: str, rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else math.nan
+    try:
+        return float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:  # an integer of more than 308 digits
+        return math.nan

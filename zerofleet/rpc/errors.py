@@ -73,14 +73,16 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-
     ) -> Any:
         """Wrap the handler of a call; called by grpc."""
         handler, method = await continuation(handler_call_details), handler_call_details.method
-        if handler is None or method.startswith("/grpc."):
-            return handler  # health and reflection are grpc's own
+        if handler is None or (method.startswith("/grpc.") and not handler.request_streaming):
+            return handler  # health aborts by itself
         # Requests are deserialised inside the guard: grpc would send the deserialiser's exception text to the caller.
         read, write = _reader(handler, method), handler.response_serializer
         if handler.unary_unary is not None:
             return grpc.unary_unary_rpc_method_handler(_guard_unary(handler.unary_unary, read), response_serializer=write)
         if handler.unary_stream is not None:
             return grpc.unary_stream_rpc_method_handler(_guard_stream(handler.unary_stream, read), response_serializer=write)
+        if handler.stream_stream is not None:  # reflection
+            return grpc.stream_stream_rpc_method_handler(_guard_streams(handler.stream_stream, read), response_serializer=write)
         return handler
 
 
@@ -114,6 +116,23 @@ def _guard_stream(behaviour: Callable[..., AsyncIterator[Any]], read: Callable[[
     async def call(data: bytes, context: Any) -> AsyncIterator[Any]:
         try:
             async for reply in behaviour(read(data), context):
+                yield reply
+        except grpc.aio.AbortError:
+            raise
+        except Exception as error:
+            await _abort(context, error)
+
+    return call
+
+
+def _guard_streams(behaviour: Callable[..., AsyncIterator[Any]], read: Callable[[bytes], Any]) -> Any:
+    async def parsed(requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+        async for data in requests:
+            yield read(data)
+
+    async def call(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[Any]:
+        try:
+            async for reply in behaviour(parsed(requests), context):
                 yield reply
         except grpc.aio.AbortError:
             raise
