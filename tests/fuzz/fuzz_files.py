@@ -117,5 +117,3 @@ def _stream(path: Path) -> None:
         thread.submit(asyncio.run, use()).result()
     for name in (f"{path}-wal", f"{path}-shm", f"{path}-journal"):
         Path(name).unlink(missing_ok=True)
-
-

@@ -82,10 +82,14 @@ def _journals(root: Path, game: Game) -> list[Target]:
     lines = mutate_json_lines
     return [
         file_target(root, "run.json", old("run/run.json"), mutate_json, lambda path: read_header(path.parent)),
-        file_target(root, "gatekeeper/journal.jsonl", old("run/gatekeeper/journal.jsonl"), lines, lambda path: _gate(path, game)),
+        file_target(
+            root, "gatekeeper/journal.jsonl", old("run/gatekeeper/journal.jsonl"), lines, lambda path: _gate(path, game)
+        ),
         file_target(root, "lease.json", old(f"run/models/{MODEL}/gatekeeper_lease.json"), mutate_json, lease._read),
         file_target(root, "ladder/games.jsonl", old("run/ladder/games.jsonl"), lines, lambda path: _ladder(path, game)),
-        file_target(root, "tournament/results.jsonl", old("tournament/results.jsonl"), lines, lambda path: _tournament(path, game)),
+        file_target(
+            root, "tournament/results.jsonl", old("tournament/results.jsonl"), lines, lambda path: _tournament(path, game)
+        ),
         file_target(root, "announce/services/trainer.json", old("announce/gatekeeper.json"), mutate_json, _announced),
         file_target(root, f"backup/{CONTENTS_FILE}", _backup(), mutate_json, lambda path: read_contents(path.parent)),
     ]
@@ -97,8 +101,12 @@ def _settings(root: Path, game: Game) -> list[Target]:
     return [
         file_target(root, "experiment.toml", _experiments(), mutate_toml, lambda path: read_experiment(path).build_preset()),
         file_target(root, "costs.json", _COSTS.read_bytes(), mutate_json, lambda path: read_costs(path, game="connect_four")),
-        file_target(root, "positions.txt", b"# moves\na1 b2\na1 b2 c3\n-\n", mutate_lines, lambda path: read_positions(game, path)),
-        file_target(root, "openings.txt", old("openings_connect_four.txt"), mutate_lines, lambda path: read_openings(four, path)),
+        file_target(
+            root, "positions.txt", b"# moves\na1 b2\na1 b2 c3\n-\n", mutate_lines, lambda path: read_positions(game, path)
+        ),
+        file_target(
+            root, "openings.txt", old("openings_connect_four.txt"), mutate_lines, lambda path: read_openings(four, path)
+        ),
         file_target(root, "solver.book", old("connect_four_4x5.book"), mutate_bytes, load_book),
     ]
 
@@ -150,14 +158,14 @@ def _models(root: Path) -> list[Target]:
         file_target(root, "manifest.json", old(f"{home}/1/manifest.json"), mutate_json, _read_manifest),
         file_target(root, "model.pt", archives, _mutate_archive, lambda path: model_checks._check_archive(path, 1 << 20)),
         file_target(root, "weights.safetensors", old(f"{home}/1/weights.safetensors"), mutate_bytes, weights),
-        _file(
+        file_target(
             root,
             f"champion/{MODEL}/champion.json",
             old(f"{home}/champion.json"),
             mutate_json,
             lambda path: at(path).champion(MODEL),
         ),
-        _file(
+        file_target(
             root, f"history/{MODEL}/champion_history.jsonl", history, lines, lambda path: at(path).history(MODEL, whole=True)
         ),
         reader(".last_version", [b"3\n"], lambda data: next_version(data, [1, 2, 3], where="models"), mutate=mutate_bytes),
