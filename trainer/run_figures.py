@@ -49,11 +49,5 @@ class RunFigures:
         try:
             figures = json.loads(whole.splitlines()[-1]) if whole else {}
             return {f"{group}/{name}": float(figures[name]) for name, group in GROUPS.items() if figures.get(name) is not None}
-        except (
-            ValueError,
-            AttributeError,
-            TypeError,
-            OverflowError,
-            RecursionError,
-        ):  # a damaged line; the next one follows soon
-            return {}
+        except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
+            return {}  # a damaged line; the next one follows soon

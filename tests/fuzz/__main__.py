@@ -17,10 +17,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from fuzz_campaign import Limit, Logged, Report, attempt, campaign, watched_logs
+from fuzz_campaign import Limit, Logged, Report, campaign, replay, watched_logs
 from fuzz_formats import format_targets
 from fuzz_services import service_targets
-from fuzz_targets import ACCEPTED, Target
+from fuzz_targets import ACCEPTED
 
 CORPUS = Path("build/fuzz")
 
@@ -43,7 +43,7 @@ async def _all(options: argparse.Namespace, root: Path, logged: Logged) -> list[
         targets = [*format_targets(root), *await stack.enter_async_context(service_targets(root))]
         chosen = [target for target in targets if not options.only or any(word in target.name for word in options.only)]
         if options.replay:
-            return [await _replayed(chosen, options.replay, logged)]
+            return [await replay(chosen, options.replay, _content(options.replay), logged)]
         gc.collect()
         gc.freeze()  # a look at the memory after a target then takes milliseconds
         limit = Limit(options.messages, options.seconds)
@@ -51,21 +51,6 @@ async def _all(options: argparse.Namespace, root: Path, logged: Logged) -> list[
             reports.append(await campaign(target, seed=options.seed, limit=limit, logged=logged, corpus=options.corpus))
             _show(reports[-1])
     return reports
-
-
-async def _replayed(targets: list[Target], path: Path, logged: Logged) -> Report:
-    """Repeat the input of a file with the target that its name, or that of its folder, begins with."""
-    found = [target for target in targets if path.name.startswith(f"{target.folder}-") or path.parent.name == target.folder]
-    if not found:
-        raise SystemExit(f"{path} is of no target; its name begins with that of one, as in the corpus")
-    target = max(found, key=lambda target: len(target.folder))
-    report = Report(target.name, seed=0, messages=1)
-    if target.prepare is not None:
-        await target.prepare()
-    outcome = await attempt(target, _content(path), logged, report)
-    report.outcomes[outcome.label] += 1
-    print(f"{target.name}: {outcome.label} {outcome.kind}")
-    return report
 
 
 def _content(path: Path) -> bytes:

@@ -19,7 +19,7 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import structlog
 from fuzz_targets import _VARYING, ACCEPTED, Fault, Outcome, Target
 
-__all__ = ["GROWTH_BYTES", "LONGEST_S", "PATIENCE_S", "Limit", "Report", "attempt", "campaign", "watched_logs"]
+__all__ = ["GROWTH_BYTES", "LONGEST_S", "PATIENCE_S", "Limit", "Logged", "Report", "campaign", "replay", "watched_logs"]
 
 LONGEST_S = 20.0
 """Processor time of one input, a hundred times that of the slowest valid one."""
@@ -63,8 +63,8 @@ class Report:
     processor_s: float = 0.0
     outcomes: Counter[str] = field(default_factory=Counter)
     growth_bytes: int = 0
-    faults: dict[str, bytes] = field(default_factory=dict)
-    """Input of each different fault, by its description."""
+    faults: dict[str, bytes | None] = field(default_factory=dict)
+    """Input of each different fault, by its description; None for memory, which no single input explains."""
 
     @property
     def refused(self) -> int:
@@ -118,16 +118,16 @@ async def campaign(target: Target, *, seed: int, limit: Limit, logged: Logged, c
     Cancellation: the campaign ends; kept inputs stay.
     """
     report = Report(target.name, seed)
-    if corpus is not None:
-        _take_kept(target, corpus)
     began_s, processor_s = time.monotonic(), time.process_time()
     await _require_valid(target, report, logged)
+    if corpus is not None:
+        await _repeat_kept(target, report, logged, _files(corpus / target.folder))
     before_bytes = await _attempts(target, report, limit, logged, corpus)
     await _require_valid(target, report, logged)
     report.seconds, report.processor_s = time.monotonic() - began_s, time.process_time() - processor_s
     report.growth_bytes = _resident_bytes() - before_bytes
     if report.growth_bytes > GROWTH_BYTES:
-        report.faults[f"resident memory grew by {report.growth_bytes >> 20} MiB"] = b""
+        report.faults[f"resident memory grew by {report.growth_bytes >> 20} MiB"] = None
     if corpus is not None:
         _store_faults(report, target, corpus / "faults")
     return report
@@ -158,17 +158,44 @@ async def _attempts(target: Target, report: Report, limit: Limit, logged: Logged
     return before_bytes
 
 
-def _take_kept(target: Target, corpus: Path) -> None:
-    for path in sorted((corpus / target.folder).glob("*.input")):
-        target.learn(path.read_bytes(), Outcome("", path.stem))
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.input"))
+
+
+async def _repeat_kept(target: Target, report: Report, logged: Logged, kept: Sequence[Path]) -> None:
+    """Repeat the inputs that earlier runs kept, and remove those whose outcome another one has too; none is counted."""
+    for path in kept:
+        data = path.read_bytes()
+        outcome = await attempt(target, data, logged, report)
+        if outcome.label != "fault" and not target.learn(data, outcome):
+            path.unlink()
 
 
 def _store_faults(report: Report, target: Target, folder: Path) -> None:
     for text, data in report.faults.items():
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{target.folder}-{hashlib.sha256(data).hexdigest()[:12]}.input"
-        path.write_bytes(data)
-        path.with_suffix(".txt").write_text(text)
+        path = folder / f"{target.folder}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.txt"
+        path.write_text(text)
+        if data is not None:
+            path.with_suffix(".input").write_bytes(data)
+
+
+async def replay(targets: Sequence[Target], path: Path, data: bytes, logged: Logged) -> Report:
+    """Repeat the input of a file with the target that its name, or that of its folder, begins with.
+
+    Raises `LookupError` if there is none. Cancellation: no effect.
+    """
+    found = [target for target in targets if path.name.startswith(f"{target.folder}-") or path.parent.name == target.folder]
+    if not found:
+        raise LookupError(f"{path} is of no target; its name begins with that of one, as in the corpus")
+    target = max(found, key=lambda target: len(target.folder))
+    report = Report(target.name, seed=0, messages=1)
+    if target.prepare is not None:
+        await target.prepare()
+    outcome = await attempt(target, data, logged, report)
+    report.outcomes[outcome.label] += 1
+    print(f"{target.name}: {outcome.label} {outcome.kind}")
+    return report
 
 
 async def _require_valid(target: Target, report: Report, logged: Logged) -> None:
@@ -183,11 +210,8 @@ async def attempt(target: Target, data: bytes, logged: Logged, report: Report) -
     """Return the outcome of an input; a fault is added to the report. Cancellation: no effect."""
     signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_S)
     try:
-        if target.in_flight == 1:
+        async with asyncio.timeout(PATIENCE_S):
             found = await target.run(data)
-        else:
-            async with asyncio.timeout(PATIENCE_S):
-                found = await target.run(data)
         if traces := logged.take():
             raise Fault(f"traceback in the log: {traces[0]}")
     except (Exception, TooLong) as error:

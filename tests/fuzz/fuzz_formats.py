@@ -22,6 +22,8 @@ from pydantic import ValidationError
 from games.core import Game, make
 from games.positions import read_moves
 from gatekeeper import lease
+from gatekeeper.disk import Disk
+from gatekeeper.ledger import Ledger
 from inference_server.rest.answers import HttpRefusal
 from inference_server.rest.infer_bodies import read_infer
 from trainer.checkpoint import unpack
@@ -223,9 +225,10 @@ def _ladder(path: Path, game: Game) -> None:
 
 
 def _gate(path: Path, game: Game) -> None:
-    """Read the journal as the gatekeeper and as the commands and pages read it."""
-    EventJournal(path, model=MODEL).read()
+    """Read the journal as commands and pages read it, then as a gatekeeper that starts, which compacts it."""
     standings(read_record(path.parent, MODEL, game), [])
+    with Disk() as disk:
+        Ledger(EventJournal(path, model=MODEL), model=MODEL, game=game, disk=disk).load()
 
 
 def _tournament(path: Path, game: Game) -> None:

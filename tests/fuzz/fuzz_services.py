@@ -21,6 +21,7 @@ import numpy as np
 from fuzz_messages import mutate_message
 from fuzz_models import MODEL, FuzzInference, FuzzLoader, publish
 from fuzz_mutation import mutate_lines
+from fuzz_queue import queue_target
 from fuzz_targets import ACCEPTED, Fault, Outcome, Target
 from google.protobuf import descriptor_pool, message_factory
 from grpc_health.v1 import health_pb2
@@ -193,16 +194,19 @@ async def service_targets(root: Path) -> AsyncIterator[list[Target]]:
         with _recorded() as servers:
             inference = await stack.enter_async_context(_inference(root))
             gatekeeper = await stack.enter_async_context(_gatekeeper(root))
-        targets: list[Target] = []
+        targets = [await stack.enter_async_context(queue_target(root))]
         for running, server in zip((inference, gatekeeper), servers, strict=True):
             channel = await stack.enter_async_context(open_channel(running.address, ()))
             for name in sorted(server.handlers):
                 method = Method(server, name)
                 seeds, mutate = _seeds(root)[name], functools.partial(_mutate, kind=method.request)
                 also = {"also": _STATEFUL.get(name, frozenset()), "prepare": _prepare(running)}
+                shown = name[1:]
+                if running is gatekeeper and shown.startswith("grpc."):  # health and reflection, which both servers have
+                    shown += " of the gatekeeper"
                 if REFLECTION not in name:  # its requests are a stream, which grpc alone makes
-                    targets.append(Target(name[1:], seeds, method.call, mutate, **also))
-                targets.append(Target(f"socket {name[1:]}", seeds, _over(channel, method), mutate, IN_FLIGHT, **also))
+                    targets.append(Target(shown, seeds, method.call, mutate, **also))
+                targets.append(Target(f"socket {shown}", seeds, _over(channel, method), mutate, IN_FLIGHT, **also))
         probes = ProbeServer(
             {"/livez": lambda: Answer(200, b"ok"), "/metrics": lambda: Answer(200, b"a 1")}, tokens={"/metrics": "t"}
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 import fuzz_campaign
 import pytest
 import structlog
-from fuzz_campaign import Limit, Logged, campaign, watched_logs
+from fuzz_campaign import Limit, Logged, campaign, replay, watched_logs
 from fuzz_formats import format_targets
 from fuzz_messages import change_message, mutate_message
 from fuzz_mutation import mutate_bytes, mutate_json, mutate_json_lines, mutate_lines, mutate_toml
@@ -116,9 +116,22 @@ async def test_inputs_with_new_outcomes_and_those_of_faults_are_kept_in_files(lo
     stored = {path.read_bytes() for path in (tmp_path / "faults").glob("planted-*.input")}
     assert stored == set(report.faults.values()) != set()
     await campaign(target(), seed=3, limit=Limit(messages=50), logged=logged, corpus=tmp_path)
+    kept = list((tmp_path / "planted").iterdir())
+    (tmp_path / "planted" / "copy.input").write_bytes(kept[0].read_bytes())
     again = target()
     await campaign(again, seed=3, limit=Limit(messages=0), logged=logged, corpus=tmp_path)
-    assert len(again.kept) == len(list((tmp_path / "planted").iterdir())) > 1
+    assert len(again.kept) == len(list((tmp_path / "planted").iterdir())) == len(kept) > 1
+
+
+async def test_a_stored_input_of_a_fault_repeats_it(logged, tmp_path):
+    planted = target(int)
+    report = await campaign(planted, seed=3, limit=Limit(messages=50), logged=logged, corpus=tmp_path)
+    for path in (tmp_path / "faults").glob("*.input"):
+        again = await replay([target(name="plant"), planted], path, path.read_bytes(), logged)
+        assert [path.with_suffix(".txt").read_text()] == list(again.faults)
+    assert report.faults
+    with pytest.raises(LookupError, match="is of no target"):
+        await replay([planted], tmp_path / "other.input", b"", logged)
 
 
 @given(seed=st.integers(0, 2**32), data=st.binary(max_size=200))
