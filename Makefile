@@ -13,13 +13,14 @@ PROMISES_ARGS ?=
 MUTATE_ARGS ?=
 SIMULATE_ARGS ?= --seeds 100
 OVERLOAD_ARGS ?=
+FUZZ_ARGS ?=
 SWAP_ARGS ?=
 
 # The tests start hundreds of processes, each of which would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native run doctor check client sbom triton test browser-test images compose-test soak promises mutate simulate overload swap test-fast test-all wheel-test bench docs proto format clean
+.PHONY: help venv native run doctor check client sbom triton test browser-test images compose-test soak promises mutate simulate fuzz overload swap test-fast test-all wheel-test bench docs proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -84,6 +85,9 @@ mutate: venv ## break each promise on purpose and require that its tests fail; M
 
 simulate: venv ## simulate a fleet and its faults for 100 seeds; SIMULATE_ARGS="--seeds 1000 --games 60" for more
 	$(BIN)/python tests/simulation $(SIMULATE_ARGS)
+
+fuzz: venv ## fuzz every method and format for 10 seconds each; FUZZ_ARGS="--seconds 60 --only ModelInfer" for some
+	$(BIN)/python tests/fuzz $(FUZZ_ARGS)
 
 soak: venv ## kill a container of a cluster every minute for half an hour; SOAK_ARGS="--minutes 5 --seed 2" for another run
 	$(BIN)/pytest --capture=no tests/soak/test_soak.py $(SOAK_ARGS)

@@ -114,5 +114,5 @@ def _parse(text: bytes) -> tuple[str, int]:
     try:
         says = from_json(text)
         return str(says["holder"]), int(says["epoch"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):  # the last for an infinite epoch
         return "", 0

@@ -48,6 +48,6 @@ class RunFigures:
         self._read_bytes += len(whole)
         try:
             figures = json.loads(whole.splitlines()[-1]) if whole else {}
-        except ValueError:  # a damaged line; the next one follows soon
-            return {}
-        return {f"{group}/{name}": float(figures[name]) for name, group in GROUPS.items() if figures.get(name) is not None}
+            return {f"{group}/{name}": float(figures[name]) for name, group in GROUPS.items() if figures.get(name) is not None}
+        except (ValueError, AttributeError, TypeError, OverflowError, RecursionError):
+            return {}  # a damaged line; the next one follows soon

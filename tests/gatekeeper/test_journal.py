@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from games.core import make
@@ -9,6 +12,7 @@ from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.strength.gate_record import read_record
 
+OLD = Path(__file__).parents[1] / "golden" / "old_formats" / "run" / "gatekeeper"
 EVENTS = [
     Submitted(version=1, manifest_sha256="ab"),
     StatusChanged(
@@ -114,3 +118,13 @@ def test_a_match_that_is_closed_twice_hinders_neither_a_start_nor_a_reader(tmp_p
         ledger = Ledger(journal, model="tic_tac_toe", game=game, disk=disk)
         ledger.load()
     assert ledger.games_between("alpha_beta:1", "random") == 4
+
+
+@pytest.mark.parametrize("field", ["seed", "opening_plies", "max_groups", "group", "rated_groups"])
+def test_a_number_out_of_range_is_named_with_its_line(tmp_path, field):
+    content = (OLD / JOURNAL_FILE).read_text()
+    assert f'"{field}":' in content
+    for number in (-1, 1 << 63) if field == "max_groups" else (-1,):
+        (tmp_path / JOURNAL_FILE).write_text(re.sub(rf'"{field}":\d+', f'"{field}":{number}', content, count=1))
+        with pytest.raises(RunDirectoryError, match=r"line \d+"):
+            read_record(tmp_path, "tic_tac_toe", make("tic_tac_toe"))

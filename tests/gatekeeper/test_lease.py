@@ -83,3 +83,13 @@ def test_a_failing_disk_is_unavailable_and_yields_no_epoch(tmp_path, monkeypatch
 
 def _refuse(descriptor):
     raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("content", ['{"holder": "a", "epoch": 1e999}', "[]", "7", '{"holder": "a"}', "{"])
+def test_a_lease_that_cannot_be_read_begins_again_above_the_pointers_epoch(tmp_path, content):
+    with Lease.acquire(tmp_path) as lease:
+        lease.next_epoch()
+        path = lease._path
+    path.write_text(content)
+    with Lease.acquire(tmp_path, above=6) as lease:
+        assert lease.next_epoch(above=6) == 7

@@ -1,7 +1,10 @@
 """Plans, the book and playing what is missing, with a network that knows nothing."""
 
+import re
+import shutil
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +22,7 @@ from zerofleet.strength.matches import GameResult, MatchSettings
 from zerofleet.strength.ratings import Placement, Tally
 
 GAME = make("tic_tac_toe")
+OLD = Path(__file__).parents[1] / "golden" / "old_formats"
 PLAN = LadderPlan(
     game=GAME, rungs=("random", "alpha_beta:1"), versions=(2, 5, 9), games=4, simulations=2, opening_plies=2, seed=7
 )
@@ -228,3 +232,23 @@ def test_a_damaged_book_or_one_of_another_model_is_rejected(tmp_path):
     path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":9').replace(b"nonsense\n", b""))
     with pytest.raises(RunDirectoryError, match="another version"):
         open_book(tmp_path)
+
+
+@pytest.mark.parametrize("field", ["group", "opening_plies", "seed", "simulations"])
+def test_a_number_below_zero_in_the_book_is_rejected_with_its_line(tmp_path, field):
+    shutil.copytree(OLD / "run" / "ladder", tmp_path / "ladder")
+    path = tmp_path / "ladder" / "games.jsonl"
+    path.write_text(re.sub(rf'"{field}":\d+', f'"{field}":-1', path.read_text(), count=1))
+    with pytest.raises(RunDirectoryError, match=r"line \d+ cannot be read"):
+        open_book(tmp_path)
+
+
+@pytest.mark.parametrize("group", [100_000, 2**63 - 1, 2**64])
+def test_a_group_far_beyond_the_games_of_the_book_is_rejected_and_draws_no_openings(tmp_path, group):
+    shutil.copytree(OLD / "run" / "ladder", tmp_path / "ladder")
+    path = tmp_path / "ladder" / "games.jsonl"
+    path.write_text(re.sub(r'"group":\d+', f'"group":{group}', path.read_text(), count=1))
+    with open_book(tmp_path) as book:
+        damaged = next(match for match in book._known if any(result.group == group for result in book._known[match]))
+        with pytest.raises(RunDirectoryError, match=rf"has group {group} of .*remove that line"):
+            book.board(damaged, 1)

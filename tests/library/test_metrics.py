@@ -61,3 +61,10 @@ def test_a_run_writes_every_column_of_the_table(trained: Path) -> None:
         name.partition(".")[2] for name in COLUMNS if "loss_" not in name and not name.endswith((".time_s", "_rate", "_norm"))
     ]
     assert [name for name in always if f'{name}":' not in written] == []
+
+
+def test_a_number_without_a_float_is_nan_and_a_line_nested_too_deeply_is_damaged(tmp_path: Path) -> None:
+    (tmp_path / "run.jsonl").write_text(f'{{"games": 1{"0" * 400}}}\n{"[" * 100_000}\n')
+    metrics = read_metrics(tmp_path)
+    np.testing.assert_array_equal(metrics["run.games"], [np.nan])
+    assert metrics.damaged_lines == {"run.jsonl": 1}

@@ -200,3 +200,11 @@ def test_two_players_have_six_seatings_of_three_seats_with_balanced_points():
 def test_an_empty_standing_has_a_share_of_one_half():
     standing = Standing(())
     assert (standing.share, standing.interval, standing.games) == (0.5, (0.0, 1.0), 0)
+
+
+@pytest.mark.parametrize("change", [{"scores": (1.0,)}, {"scores": (0.0, 0.0, 0.0)}, {"seating": (0, 0)}, {"seating": ()}])
+def test_a_stored_result_of_another_number_of_seats_is_refused(board, results, change):
+    with pytest.raises(RecordRejected, match="seating"):
+        board.restore(replace(results[0], **change))
+    board.restore(results[0])
+    assert board.results() == [results[0]]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save
 
+from zerofleet.contracts import model_checks
 from zerofleet.contracts.manifests import Golden
 from zerofleet.errors import CorruptModel
 
@@ -126,3 +127,14 @@ def test_a_wrong_number_of_golden_positions_is_refused(store, files, manifest, p
     store.publish(MODEL, files(), replace(manifest, golden=golden))
     with pytest.raises(CorruptModel, match="golden"):
         store.verify(MODEL, 1)
+
+
+def test_an_archive_whose_directory_points_before_its_beginning_is_refused(tmp_path, make_archive):
+    path = tmp_path / "model.pt"
+    content = bytearray(make_archive())
+    place = content.rindex(b"PK\5\6") + 16  # of the offset of the directory
+    offset = int.from_bytes(content[place : place + 4], "little")
+    content[place : place + 4] = (offset + 1_000).to_bytes(4, "little")
+    path.write_bytes(content)
+    with pytest.raises(CorruptModel, match="refusing to load it"):
+        model_checks._check_archive(path, 1 << 20)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import resources
 
 import pytest
@@ -97,3 +98,9 @@ def test_a_file_that_is_not_costs_is_not_overwritten(tmp_path):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_costs(tmp_path / "absent.json", game="connect_four")
+
+
+def test_a_number_too_large_for_a_float_is_refused_by_its_file(example):
+    example.write_text(re.sub(r'"bytes_per_game": [0-9.]+', '"bytes_per_game": 1' + "0" * 400, example.read_text()))
+    with pytest.raises(ConfigurationError, match=r"costs\.json cannot be used"):
+        read_costs(example, game="connect_four")

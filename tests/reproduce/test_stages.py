@@ -14,7 +14,8 @@ from laboratory.alphazero import MeetingsJudge
 from laboratory.benches import rhombus_measures
 from laboratory.meetings import Table
 from laboratory.stage import run_stage
-from zerofleet.errors import ModelNotFound
+from zerofleet.cli.reproduce.results import StageResults
+from zerofleet.errors import InvalidRequest, ModelNotFound
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
 
@@ -30,6 +31,7 @@ SETTINGS = {
 }
 TURNED = {"name": "turned", "subject": "random", "opponent": "", "games": 5, "simulations": 4}
 ARENA = {"name": "arena", "opponent": "previous", "seats": [2], "games": 6, "simulations": 4, "opening_plies": 2}
+STAGE = read_stage({"kind": "match", "id": "one.arm.0", "seed": 0, "game": "tic_tac_toe"})
 ALONE = {"name": "alone", "opponent": "network,model=current", "games": 6, "simulations": 4, "opening_plies": 2}
 BY_SEAT = {"name": "rules", "opponent": "tic_tac_toe_rules", "seats": [1, 2], "games": 10, "simulations": 4}
 
@@ -217,3 +219,19 @@ def test_measures_of_the_rhombus_compare_rows_of_its_output():
             "time saved by flood lists, %": 50.0,
         }
     )
+
+
+@pytest.mark.parametrize("content", ["[]", "7", "{", "{}", "\x00", "[" * 100_000])
+def test_a_damaged_result_is_refused_with_its_file(tmp_path: Path, content: str) -> None:
+    results = StageResults(tmp_path)
+    (tmp_path / "results" / f"{STAGE.id}.json").write_text(content)
+    with pytest.raises(InvalidRequest, match=rf"{STAGE.id}\.json"):
+        results.tallies(STAGE)
+
+
+@pytest.mark.parametrize("tallies", [None, 7, [7], [{}], [{"unknown": 1}]])
+def test_a_result_of_other_tallies_is_refused(tmp_path: Path, tallies: object) -> None:
+    results = StageResults(tmp_path)
+    results.keep(STAGE, {"tallies": tallies}, seconds=1.0)
+    with pytest.raises(InvalidRequest, match="is damaged"):
+        results.tallies(STAGE)

@@ -155,7 +155,22 @@ def test_a_book_with_a_changed_byte_is_refused(tmp_path: Path) -> None:
         load_book(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n", b"[]\n", b"PK\x03\x04", b'{"sha256": ""}\n'])
+NAMELESS = b'{"sha256": "", "parameters": {}, "plies": 1, "positions": 0, "rules_version": 1, "format": "another"}\n'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}\n",
+        b"[]\n",
+        b"PK\x03\x04",
+        b'{"sha256": ""}\n',
+        b'{"sha256": "", "parameters": {}, "plies": 1e999}\n',
+        NAMELESS,
+        b"[" * 100_000,
+    ],
+)
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(InvalidRequest, match="a is not an opening book; build one"):

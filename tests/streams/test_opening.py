@@ -114,6 +114,18 @@ async def test_a_file_that_is_not_a_database_is_named_in_the_error(tmp_path: Pat
     assert path.read_text().startswith("a letter")
 
 
+async def test_a_database_with_a_damaged_name_of_a_table_is_named_in_the_error(tmp_path: Path) -> None:
+    path = tmp_path / "games.db"
+    stream = SqliteStream(path, name="games")
+    await stream.publish("game-0", b"x")
+    await stream.aclose()
+    path.write_bytes(path.read_bytes().replace(b"entries", b"entr\xa8es").replace(b"CREATE TABLE", b"CREATE \xa8ABLE"))
+    stream = SqliteStream(path, name="games")
+    with pytest.raises(RunDirectoryError, match="is not a game stream or is damaged"):
+        await stream.publish("game-1", b"x")
+    await stream.aclose()
+
+
 @pytest.mark.parametrize("statement", ["CREATE TABLE songs (title TEXT)", "PRAGMA user_version = 7"])
 async def test_a_foreign_database_or_version_is_named_in_the_error(tmp_path: Path, statement: str) -> None:
     path = tmp_path / "games.db"

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor import child as module
 from zerofleet.supervisor.child import Child, ChildPlan, ChildState, GaveUp, log_tail
+from zerofleet.supervisor.leftovers import end_leftovers
+from zerofleet.supervisor.overview import live_services
 
 Plan = Callable[..., ChildPlan]
 
@@ -143,3 +146,31 @@ def test_a_large_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     log.write_text("abcd")
     module._limit_log(log)
     assert (tmp_path / "a.log.1").read_text() == "abcd"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "7",
+        '{"pid": 7}',
+        '{"pid": 7, "metrics_port": "none", "address": ""}',
+        '{"pid": 7, "metrics_port": 1e999, "address": ""}',
+        "[" * 100_000,
+    ],
+)
+def test_an_announce_file_of_another_content_is_not_read(plan: Plan, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    monkeypatch.setattr(Child, "pid", 7)
+    child = Child(plan("trainer", "runs"), print)
+    child.plan.announce.write_text(content)
+    child.look()
+    assert (child.state, child.metrics_port) == (ChildState.STARTING, 0)
+
+
+@pytest.mark.parametrize("content", ['{"pid": 1e999}', '{"pid": 1, "metrics_port": 1e999}', "[]", '{"pid": null}'])
+def test_an_announce_file_with_a_number_that_is_none_names_no_process(tmp_path: Path, content: str) -> None:
+    paths = RunPaths(tmp_path)
+    paths.services.mkdir(parents=True)
+    paths.announce("trainer").write_text(content)
+    assert live_services(paths) == ()
+    assert end_leftovers(paths) == []

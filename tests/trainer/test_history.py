@@ -11,6 +11,7 @@ import types
 import pytest
 
 from trainer.history import open_history
+from trainer.run_figures import RunFigures
 from zerofleet.errors import ConfigurationError
 
 
@@ -134,3 +135,13 @@ def test_a_missing_extra_is_reported_with_the_command_that_installs_it(tmp_path,
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigurationError, match=rf"pip install 'zerofleet\[{extra}\]'"):
         open_history(tmp_path, tensorboard=extra == "tensorboard", wandb_project="az" if extra == "wandb" else "")
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", "7", '{"champion": []}', '{"champion": "first"}', '{"champion": 1' + "0" * 400 + "}", "[" * 100_000]
+)
+def test_a_line_of_the_run_that_holds_no_figures_is_left_out(tmp_path, line):
+    (tmp_path / "run.jsonl").write_text("")
+    figures = RunFigures(tmp_path / "run.jsonl")
+    (tmp_path / "run.jsonl").write_text(f"{line}\n")
+    assert figures.latest() == {}

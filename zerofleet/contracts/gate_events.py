@@ -66,9 +66,9 @@ class MatchOpened(_Line):
     purpose: Literal["gate", "ladder"]
     first: str
     second: str
-    seed: int
-    opening_plies: int
-    max_groups: int
+    seed: int = Field(ge=0)
+    opening_plies: int = Field(ge=0)
+    max_groups: int = Field(ge=0, lt=1 << 63)
 
 
 class GameEnded(_Line):
@@ -76,7 +76,7 @@ class GameEnded(_Line):
 
     event: Literal["game"] = "game"
     match_id: str
-    group: int
+    group: int = Field(ge=0)
     seating: tuple[int, ...]
     players: tuple[str, ...]
     moves: tuple[int, ...]
@@ -88,7 +88,7 @@ class MatchClosed(_Line):
 
     event: Literal["closed"] = "closed"
     match_id: str
-    rated_groups: int
+    rated_groups: int = Field(ge=0)
 
 
 class Tallied(_Line):

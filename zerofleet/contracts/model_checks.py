@@ -6,6 +6,7 @@ code. A version is therefore checked as plain bytes before anything loads it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import pickletools
@@ -142,6 +143,10 @@ def _check_archive(path: Path, max_bytes: int) -> None:
                             raise CorruptModel(f"{path}: {name} is not finite; training diverged or the file was changed")
     except (zipfile.BadZipFile, RuntimeError, KeyError, ValueError, EOFError, OverflowError, struct.error, zlib.error) as error:
         raise CorruptModel(f"{path} is not a TorchScript archive ({error}); refusing to load it") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # zipfile seeks to wherever a directory points, also before the file
+            raise
+        raise CorruptModel(f"{path} is a damaged archive ({error}); refusing to load it") from error
 
 
 def _check_entries(path: Path, entries: list[zipfile.ZipInfo], max_bytes: int) -> None:

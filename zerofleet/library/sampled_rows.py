@@ -177,7 +177,7 @@ class RowFile:
         for line in lines.splitlines(keepends=True):
             try:
                 row = self._row_of(from_json(line))
-            except (ValueError, AttributeError, TypeError):  # no JSON, no object, no time
+            except (ValueError, AttributeError, TypeError, RecursionError):  # no JSON, no object, no time
                 damaged += 1
             else:
                 for name in row:
@@ -188,8 +188,7 @@ class RowFile:
         values = np.full((len(rows), len(places)), np.nan)
         for place, row in enumerate(rows):
             for name, value in row.items():
-                if isinstance(value, int | float):
-                    values[place, places[name]] = value
+                values[place, places[name]] = _number(value)
         return _Part(np.array(offsets, dtype=np.int64), values, damaged)
 
     def _rows(self, tail: _Part | None) -> Rows:
@@ -216,3 +215,10 @@ class RowFile:
         """Replace the parts of a whole file by one."""
         offsets = np.concatenate([part.offsets for part in parts])
         self._state.parts = {0: _Part(offsets, values, sum(part.damaged for part in parts))}
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:  # an integer of more than 308 digits
+        return math.nan

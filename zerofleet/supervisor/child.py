@@ -141,10 +141,11 @@ class Child:
             return
         try:
             says = json.loads(self.plan.announce.read_bytes())
-        except (OSError, ValueError):
+            pid, port, address = says["pid"], int(says["metrics_port"]), str(says["address"])
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):  # absent, or not of a service
             return
-        if says.get("pid") == self.pid:
-            self.metrics_port, self.address = int(says["metrics_port"]), str(says["address"])
+        if pid == self.pid:
+            self.metrics_port, self.address = port, address
             self._ready_at_s = time.monotonic()
             self._was_ever_ready = True
             self.state = ChildState.READY

@@ -23,7 +23,7 @@ def end_leftovers(paths: RunPaths) -> list[int]:
     """Stop the processes named by the run's announce files that are still its services; return their ids."""
     found = []
     for announce in sorted(paths.services.glob("*.json")):
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, psutil.Error):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError, psutil.Error):
             process = psutil.Process(int(from_json(announce.read_bytes())["pid"]))
             if str(announce.absolute()) in process.cmdline():  # not an unrelated process with a reused id
                 process.terminate()

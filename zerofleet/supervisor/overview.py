@@ -92,7 +92,7 @@ def live_service(path: Path) -> ServiceFile | None:
         if process.status() == psutil.STATUS_ZOMBIE or started_at_s > written_at_s + _CLOCK_SLACK_S:
             return None  # the number belongs to another process now
         return ServiceFile(path.stem, process.pid, str(said["address"]), int(said["metrics_port"]), started_at_s)
-    except (OSError, ValueError, KeyError, TypeError, psutil.Error):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, psutil.Error):
         return None
 
 

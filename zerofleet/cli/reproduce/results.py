@@ -29,13 +29,13 @@ class StageResults:
     def read(self, stage: Stage) -> dict[str, Any] | None:
         """Return the result of a stage, None without one.
 
-        Raises `InvalidRequest` if the stored one was found with other settings.
+        Raises `InvalidRequest` if the stored one is damaged, or was found with other settings.
         """
         path = self._path(stage)
         if not path.exists():
             return None
-        found = dict(json.loads(path.read_text("utf-8")))
-        if (found["format"], found["fingerprint"]) != (_FORMAT, fingerprint(stage)):
+        found = _read(path)
+        if (found.get("format"), found.get("fingerprint")) != (_FORMAT, fingerprint(stage)):
             raise InvalidRequest(
                 f"{path} was found with other settings than this version or command has; give another folder with --dir"
             )
@@ -44,7 +44,10 @@ class StageResults:
     def tallies(self, stage: Stage) -> list[Tally]:
         """Return the tallies of a stage; none if it is not complete."""
         found = self.read(stage)
-        return [] if found is None else [Tally.read(fields) for fields in found["tallies"]]
+        try:
+            return [] if found is None else [Tally.read(fields) for fields in found["tallies"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise _damaged(self._path(stage), error) from error
 
     def diverged(self, stage: Stage) -> str | None:
         """Return the reason for which a complete stage has no trained network, None if it has one or is not complete."""
@@ -54,7 +57,7 @@ class StageResults:
     def require_settings(self, stages: list[Stage]) -> None:
         """Raise `InvalidRequest` if a stage has begun with other settings than now; remember those of new stages."""
         path = self.folder / "settings.json"
-        known: dict[str, str] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        known = _read(path) if path.exists() else {}
         for stage in stages:
             if known.setdefault(stage.id, fingerprint(stage)) != fingerprint(stage):
                 raise InvalidRequest(
@@ -71,3 +74,18 @@ class StageResults:
 
     def _path(self, stage: Stage) -> Path:
         return self._results / f"{stage.id}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the JSON object of a file; raises `InvalidRequest` for anything else."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, error) from error
+    if not isinstance(found, dict):
+        raise _damaged(path, f"it holds a {type(found).__name__}")
+    return found
+
+
+def _damaged(path: Path, reason: object) -> InvalidRequest:
+    return InvalidRequest(f"{path} is damaged ({str(reason)[:200]}); remove it to run its stage again")

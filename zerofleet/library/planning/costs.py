@@ -117,7 +117,7 @@ def read_costs(path: Path | None, *, game: str) -> Costs:
             told = f"{chosen} has {', '.join(wrong)}, wanted numbers above 0"
             raise ConfigurationError(f"{told}; measure again with zerofleet bench … --save")
         return _costs(found, f"{known['serve']['machine']}, {known['serve']['date']}")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ConfigurationError(
             f"{chosen} cannot be used ({error!r}); measure it again with zerofleet bench … --save"
         ) from error

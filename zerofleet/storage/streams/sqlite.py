@@ -206,7 +206,7 @@ class SqliteStream:
             return work()
         except (sqlite3.OperationalError, OSError) as error:  # locked, disk full, directory missing: may be transient
             raise Unavailable(f"game stream {self._path}: {error}") from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter for a message with a name from the file
             raise RunDirectoryError(f"{self._path} is not a game stream or is damaged: {error}") from error
 
     def _database(self) -> sqlite3.Connection:

@@ -6,7 +6,7 @@ ends. One process writes at a time; the run itself never reads it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,8 @@ FILE = "ladder/games{view}.jsonl"
 `-scoremargin`: the models are the same, their results are not."""
 
 SCHEMA = 1
+MOST_MISSING = 10_000
+"""Groups of a match that a file may lack before a later one: those in progress when it was last closed."""
 
 
 class _Line(BaseModel):
@@ -46,16 +48,16 @@ class _Arranged(_Line):
     line: Literal["match"] = "match"
     first: str
     second: str
-    simulations: int
-    opening_plies: int
-    seed: int
+    simulations: int = Field(ge=0)
+    opening_plies: int = Field(ge=0)
+    seed: int = Field(ge=0)
     search: str = ""
 
 
 class _Ended(_Line):
     line: Literal["game"] = "game"
     match_id: str
-    group: int
+    group: int = Field(ge=0)
     seating: tuple[int, ...]
     players: tuple[str, ...]
     moves: tuple[int, ...]
@@ -95,8 +97,12 @@ class LadderBook:
             self._restore(line)
 
     def board(self, match: Match, groups: int) -> Scoreboard:
-        """Return the board of a match with its known results, for at least `groups` groups."""
+        """Return the board of a match with its known results, for at least `groups` groups.
+
+        Raises `RunDirectoryError` for a result of a group far beyond those played.
+        """
         known = self._known.get(match, ())
+        self._require_drawable(known)
         wanted = max([groups, *(result.group + 1 for result in known)])
         board = self._boards.get(match)
         if board is None or board.terms.max_groups < wanted:
@@ -145,6 +151,15 @@ class LadderBook:
             self._arrange(Match(**line.model_dump(exclude={"line"})))
         elif isinstance(line, _Ended) and line.match_id in self._by_id:
             self._known[self._by_id[line.match_id]].append(GameResult(**line.model_dump(exclude={"line"})))
+
+    def _require_drawable(self, known: Sequence[GameResult]) -> None:
+        """Raise `RunDirectoryError` for a group of which the file lacks the earlier ones; each opening takes time to draw."""
+        for result in known:
+            if result.group > len(known) + MOST_MISSING:
+                raise RunDirectoryError(
+                    f"{self.path} has group {result.group} of {result.match_id}, of which it holds {len(known)} games;"
+                    " remove that line, or restore the file"
+                )
 
     def _require_own(self, text: bytes) -> None:
         first = self._journal.parse(text)

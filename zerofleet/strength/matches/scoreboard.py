@@ -180,7 +180,13 @@ class Scoreboard:
         return True
 
     def restore(self, result: GameResult) -> None:
-        """Record a result that was validated before, without replaying it: needs no compiled rules."""
+        """Record a result that was validated before, without replaying it: needs no compiled rules.
+
+        Raises `RecordRejected` for one that can no longer be what it was: of another seating or number of scores.
+        """
+        if result.seating not in self._seatings or len(result.scores) != len(result.seating):
+            text = f"group {result.group} has seating {result.seating} and scores {result.scores}, want one of {self._seatings}"
+            raise RecordRejected("unknown_seating", text)
         self._results[result.group, result.seating] = result
         self._count_complete_groups()
 

@@ -82,13 +82,13 @@ def _parse(data: bytes, name: str) -> Book:
         says = about.pop("sha256")
         game = cast("ConnectFour", make("connect_four", **about["parameters"]))
         plies, positions, rules = int(about["plies"]), int(about["positions"]), int(about["rules_version"])
-        known = about["format"] == FORMAT and about["game"] == "connect_four"
-    except (ValueError, KeyError, TypeError, AttributeError):
+        form, of_game = about["format"], about["game"]
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise InvalidRequest(
             f"{name} is not an opening book; build one with `zerofleet solve GAME --build-book FILE`"
         ) from None
-    if not known:
-        raise InvalidRequest(f"{name} is a {about['format']!r} of {about['game']!r}; want {FORMAT!r} of 'connect_four'")
+    if (form, of_game) != (FORMAT, "connect_four"):
+        raise InvalidRequest(f"{name} is a {form!r} of {of_game!r}; want {FORMAT!r} of 'connect_four'")
     if says != _digest(about, body) or len(body) != 9 * positions:
         raise InvalidRequest(f"{name} is damaged: its checksum does not match its content; rebuild it")
     if rules != game.spec().rules_version:
