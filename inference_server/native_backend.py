@@ -1,4 +1,4 @@
-"""The compiled kernel on the CPU, in float32 (`zerofleet.evaluators.native`)."""
+"""The compiled kernel on the CPU (`zerofleet.evaluators.native`), in float32 or, where the processor has AMX, bfloat16x3."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ _WARM_UP_PASSES = 1  # there is nothing to specialise; the pass touches the memo
 class NativeBackend:
     """The processor, with `threads` threads a call. A call's threads take blocks of positions in turn."""
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, *, float32: bool = False) -> None:
+        """`float32`: use no instruction set with products of another number format."""
         self._threads = threads
+        self._float32 = float32
         keep_freed_memory()
 
     def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> NativeNetwork:
@@ -36,7 +38,7 @@ class NativeBackend:
         try:
             spec = core.make(manifest.game, **manifest.parameters).spec()
             time.sleep(pause_s)
-            network = load_native(path.with_name(WEIGHTS_FILE), manifest, spec, threads=self._threads)
+            network = load_native(path.with_name(WEIGHTS_FILE), manifest, spec, threads=self._threads, float32=self._float32)
             states, legal, *_ = manifest.golden.arrays()
             check_answers(manifest, network.evaluate([states], [legal]))
             warm_up(network, manifest, max_batch=max_batch, passes=_WARM_UP_PASSES, pause_s=pause_s)

@@ -41,13 +41,13 @@ class ServerSettings(StoreSettings):
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")
     """Compute device: auto (a GPU if there is one), cpu, or cuda:0."""
     precision: Precision = "auto"
-    """Number format of the network. auto is float16 on a GPU and float32 on a CPU. bfloat16 leaves the compiled kernel
-    (`backend`) for TorchScript, is half as fast again as float32 there on a CPU with native bfloat16, and changes results in
-    the second digit: for networks that the kernel lacks, not for comparing servers. A version whose golden positions differ
-    too much in reduced precision is served in float32."""
+    """Number format of the network. auto is float16 on a GPU and float32 on a CPU, where the compiled kernel (`backend`)
+    splits numbers into two of bfloat16 if the processor has AMX: values change by less than 0.0001. float32 rules that out.
+    bfloat16 leaves the kernel for TorchScript and changes results in the second digit: for networks that the kernel lacks,
+    not for comparing servers. A version whose golden positions differ too much in reduced precision is served in float32."""
     backend: BackendChoice = "auto"
-    """Program that evaluates networks. auto is the compiled kernel (native) for residual towers in float32 on a CPU with AVX2
-    or AVX-512, and TorchScript for everything else; the log and a metric name the backend of each version. native rejects
+    """Program that evaluates networks. auto is the compiled kernel (native) for residual towers on a CPU with AVX2, AVX-512
+    or AMX, and TorchScript for everything else; the log and a metric name the backend of each version. native rejects
     a version that the kernel does not support."""
 
     token: SecretStr | None = None

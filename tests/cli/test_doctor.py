@@ -59,6 +59,24 @@ def test_a_missing_kernel_is_a_warning_with_the_command_that_builds_it(monkeypat
     assert "python -m zerofleet.evaluators.native" in found.advice
 
 
+@pytest.mark.parametrize(
+    ("names", "detail"),
+    [
+        (("amx", "avx512", "avx2"), "amx, avx512, avx2; evaluates and trains residual towers on a CPU"),
+        (("avx2",), "avx2; evaluates and trains residual towers on a CPU"),
+        ((), "portable; not used by default without AVX2 (backend=native)"),
+    ],
+)
+def test_the_instruction_sets_of_the_kernel_are_listed_the_best_first(monkeypatch, names, detail):
+    lanes = {"amx": 16, "avx512": 16, "avx2": 8, "portable": 4}
+    sets = (checkup.library.Instructions(number, name, lanes[name]) for number, name in enumerate(names or ("portable",)))
+    found = checkup.library.Found(checkup.library.find().library, tuple(sets))
+    monkeypatch.setattr(checkup.library, "find", lambda: found)
+    finding = checkup.check_native_kernel()
+    assert finding.status == "ok"
+    assert finding.detail.startswith(detail)
+
+
 def test_a_failed_import_of_torch_is_reported_with_its_last_line(monkeypatch):
     ended = subprocess.CompletedProcess([], 1, "", "Traceback\nImportError: libc10.so is missing\n")
     monkeypatch.setattr(checkup.subprocess, "run", lambda *_, **__: ended)

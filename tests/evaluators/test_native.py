@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import gc
 import itertools
+import mmap
 import os
+import re
 import selectors
+import subprocess
+import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 from safetensors.torch import save_file
 
 from games.core import make
@@ -22,8 +28,11 @@ from trainer.exported_module import serving_module
 from trainer.network import new_network
 from zerofleet.contracts.manifests import Golden, Manifest
 from zerofleet.errors import CorruptModel
-from zerofleet.evaluators.native import Unsupported, library, load_native
-from zerofleet.evaluators.native.build import LIBRARY, BuildFailed, build, fingerprint
+from zerofleet.evaluators.native import Unsupported, library, load_native, plan
+from zerofleet.evaluators.native import split as split_weights
+from zerofleet.evaluators.native.build import FOLDER, LIBRARY, BuildFailed, build, fingerprint
+from zerofleet.evaluators.native.plan import plan_of
+from zerofleet.evaluators.native.split import split
 from zerofleet.evaluators.native.tiles import tiling
 from zerofleet.presets import NetworkSettings
 
@@ -97,13 +106,15 @@ def positions(spec, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
     return states, legal
 
 
-def assert_equal_answers(got: tuple[np.ndarray, ...], module: torch.nn.Module, states: np.ndarray, legal: np.ndarray) -> None:
+def assert_equal_answers(
+    got: tuple[np.ndarray, ...], module: torch.nn.Module, states: np.ndarray, legal: np.ndarray, precision: str = "float32"
+) -> None:
     with torch.inference_mode():
         policy, value, *extra = (answer.numpy() for answer in module(torch.from_numpy(states), torch.from_numpy(legal)))
     assert policy.astype(float).std() > 0.01
     assert value.std() > 0.01
     np.testing.assert_allclose(got[0], policy, atol=5e-4)
-    np.testing.assert_allclose(got[1], value, atol=1e-5)
+    np.testing.assert_allclose(got[1], value, atol={"float32": 1e-5, "bfloat16x3": 1e-4}[precision])
     assert [answer.dtype for answer in got] == [np.float16, np.float32, *(answer.dtype for answer in extra)]
     for own, wanted in zip(got[2:], extra, strict=True):
         np.testing.assert_allclose(own, wanted, atol=5e-4)
@@ -111,6 +122,12 @@ def assert_equal_answers(got: tuple[np.ndarray, ...], module: torch.nn.Module, s
 
 def instruction_sets() -> list[str]:
     return [known.name for known in library.find().instructions] or ["none"]
+
+
+def default_sets() -> list[str]:
+    """Return the instruction sets that some setting selects: the best one, and the best one in float32."""
+    found = library.find().instructions
+    return list(dict.fromkeys([found[0].name, next(known.name for known in found if not known.group)])) if found else ["none"]
 
 
 @pytest.mark.parametrize("instructions", instruction_sets())
@@ -129,7 +146,7 @@ def test_every_instruction_set_of_this_processor_answers_as_the_exported_module(
     spec, manifest, path, module = stored(tmp_path, game, game_parameters=parameters, policy_head="dense")
     states, legal = positions(spec)
     network = load_native(path, manifest, spec, instructions=instructions)
-    assert_equal_answers(network.evaluate([states], [legal]), module, states, legal)
+    assert_equal_answers(network.evaluate([states], [legal]), module, states, legal, network.precision)
 
 
 @pytest.mark.parametrize("instructions", instruction_sets())
@@ -138,9 +155,10 @@ def test_boards_narrower_than_a_kernel_and_cut_into_unequal_tiles_are_evaluated(
     spec, manifest, path, module = stored(tmp_path, "tic_tac_toe", board=board)
     states, legal = positions(spec)
     network = load_native(path, manifest, spec, instructions=instructions)
-    assert_equal_answers(network.evaluate([states], [legal]), module, states, legal)
+    assert_equal_answers(network.evaluate([states], [legal]), module, states, legal, network.precision)
 
 
+@pytest.mark.parametrize("instructions", default_sets())
 @pytest.mark.parametrize(
     "network",
     [
@@ -153,18 +171,35 @@ def test_boards_narrower_than_a_kernel_and_cut_into_unequal_tiles_are_evaluated(
     ],
     ids=str,
 )
-def test_heads_widths_and_value_outputs_are_those_of_the_exported_module(tmp_path, network):
+def test_heads_widths_and_value_outputs_are_those_of_the_exported_module(tmp_path, network, instructions):
     spec, manifest, path, module = stored(tmp_path, "tic_tac_toe", **network)
     states, legal = positions(spec)
-    assert_equal_answers(load_native(path, manifest, spec).evaluate([states], [legal]), module, states, legal)
+    loaded = load_native(path, manifest, spec, instructions=instructions)
+    assert_equal_answers(loaded.evaluate([states], [legal]), module, states, legal, loaded.precision)
 
 
+@pytest.mark.parametrize("instructions", default_sets())
+@pytest.mark.parametrize("channels", [64, 96, 128])
+def test_wide_networks_in_every_size_of_block_answer_as_the_exported_module(tmp_path, channels, instructions):
+    spec, manifest, path, module = stored(tmp_path, "connect_four", channels=channels, blocks=1)
+    states, legal = positions(spec, 50)
+    answers = []
+    for block in (0, 1, 7, 16, 48):
+        network = load_native(path, manifest, spec, instructions=instructions, block=block)
+        answers.append(network.evaluate([states], [legal]))
+    assert_equal_answers(answers[0], module, states, legal, network.precision)
+    for others in answers[1:]:
+        for one, other in zip(answers[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("instructions", default_sets())
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("rows", [1, 7, 513])
-def test_batches_of_any_size_on_any_number_of_threads_give_each_row_its_own_answer(tmp_path, rows, threads):
+def test_batches_of_any_size_on_any_number_of_threads_give_each_row_its_own_answer(tmp_path, rows, threads, instructions):
     spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
     states, legal = positions(spec, rows)
-    network = load_native(path, manifest, spec, threads=threads)
+    network = load_native(path, manifest, spec, threads=threads, instructions=instructions)
     parts = [0, rows // 3, rows]
     spans = [slice(*span) for span in itertools.pairwise(parts)]
     together = network.evaluate([states[span] for span in spans], [legal[span] for span in spans])
@@ -188,6 +223,134 @@ def test_calls_at_once_on_one_network_give_each_its_own_answers(tmp_path):
             for answers in found:
                 for got, all_of_them in zip(answers, wanted, strict=True):
                     np.testing.assert_array_equal(got, all_of_them[start:])
+
+
+def test_the_kernel_between_two_calls_of_torch_in_bfloat16_changes_neither(tmp_path):
+    spec, manifest, path, _ = stored(tmp_path, "connect_four")
+    states, legal = positions(spec)
+    network = load_native(path, manifest, spec)
+    draw = torch.Generator().manual_seed(2)
+    left, right = (torch.randn((256, 256), generator=draw).bfloat16() for _ in "12")
+    product, answers = left @ right, network.evaluate([states], [legal])
+    for _ in range(3):
+        assert torch.equal(left @ right, product)
+        for one, other in zip(answers, network.evaluate([states], [legal]), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_call_restores_the_configuration_of_the_tiles_that_it_found(tmp_path):
+    """Without AMX there is nothing to restore."""
+    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
+    states, legal = positions(spec)
+    configuration = bytes([1, *[0] * 15, *[32, 0] * 8, *[0] * 16, *[5] * 8, *[0] * 8])  # 8 tiles of 5 rows of 32 bytes
+    for instructions in (known.name for known in library.find().instructions if known.group):
+        network = load_native(path, manifest, spec, instructions=instructions)
+        code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+        code.write(bytes.fromhex("c4e2784907c3c4e2794907c3"))  # ldtilecfg [rdi]; ret; sttilecfg [rdi]; ret
+        address = ctypes.addressof(ctypes.c_char.from_buffer(code))
+        load, store = (ctypes.CFUNCTYPE(None, ctypes.c_char_p)(address + at) for at in (0, 6))
+        found = ctypes.create_string_buffer(64)
+        for wanted in (configuration, bytes(64)):
+            load(wanted)
+            network.evaluate([states], [legal])
+            store(found)
+            assert found.raw == wanted
+
+
+def test_a_network_in_float32_alone_uses_no_products_of_another_format(tmp_path):
+    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
+    assert load_native(path, manifest, spec, float32=True).precision == "float32"
+    best = library.find().instructions[0]
+    assert load_native(path, manifest, spec).precision == ("bfloat16x3" if best.group else "float32")
+
+
+@pytest.mark.parametrize("instructions", instruction_sets())
+@pytest.mark.parametrize(("board", "channels"), [((3, 3), 24), ((6, 7), 96), ((1, 4), 33)])
+def test_no_set_reads_numbers_that_it_has_not_stored_or_writes_behind_its_memory(tmp_path, board, channels, instructions):
+    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe", board=board, channels=channels)
+    (known,) = (known for known in library.find().instructions if known.name == instructions)
+    for block, rows in ((1, 1), (5, 5), (16, 11)):
+        states, legal = positions(spec, rows)
+        made = plan_of(manifest, load_file(path), spec, known, block=block)
+        layout = made.layout
+        memory = np.full(layout.scratch_floats + 2048, np.nan, np.float32)
+        start = -(memory.ctypes.data // 4) % 16
+        policy = np.empty((rows, spec.max_legal), np.float32)
+        answers = [np.empty((rows, width), np.float32) for width in made.answers[1:]]
+        into = (ctypes.c_void_p * layout.heads)(None, *(answer.ctypes.data for answer in answers))
+        given = (array.ctypes.data_as(ctypes.c_void_p) for array in (states, legal, policy))
+        scratch = ctypes.c_void_p(memory[start:].ctypes.data)
+        library.find().library[f"zf_block_{instructions}"](ctypes.byref(layout), rows, *given, into, scratch)
+        assert np.isfinite(policy).all()
+        assert np.isfinite(answers[0]).all()
+        assert np.isnan(memory[:start]).all()
+        assert np.isnan(memory[start + layout.scratch_floats :]).all()
+
+
+def test_sizes_in_the_sources_are_those_of_the_package():
+    def constant(source: str, name: str) -> int:
+        return int(re.search(rf"\b{name} = (\d+)", (FOLDER / source).read_text())[1])
+
+    assert constant("tower.h", "ZF_PLACES") == library.PLACES
+    assert constant("tower.h", "ZF_SKEW") == library.SKEW
+    assert constant("split.h", "SIDE") == plan._TILE_ROWS == split_weights._SIDE
+    assert constant("split.h", "GROUP") == split_weights._GROUP
+    assert {known.group for known in library.find().instructions} <= {0, split_weights._GROUP}
+
+
+@pytest.mark.parametrize("missing", range(len(instruction_sets())))
+def test_a_processor_without_the_best_sets_evaluates_with_the_next(tmp_path, monkeypatch, missing):
+    spec, manifest, path, module = stored(tmp_path, "tic_tac_toe")
+    found = library.find()
+    left = dataclasses.replace(found, instructions=found.instructions[missing:])
+    monkeypatch.setattr(library, "find", lambda: left)
+    network, exact = (load_native(path, manifest, spec, float32=float32) for float32 in (False, True))
+    assert network.backend == f"native_{left.instructions[0].name}"
+    assert exact.backend == f"native_{next(known.name for known in left.instructions if not known.group)}"
+    states, legal = positions(spec)
+    for each in (network, exact):
+        assert_equal_answers(each.evaluate([states], [legal]), module, states, legal, each.precision)
+
+
+WITH_A_SMALL_STACK_OF_SIGNALS = """
+import ctypes
+
+class Stack(ctypes.Structure):
+    _fields_ = (("address", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t))
+
+held = ctypes.create_string_buffer(7168)
+assert ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(ctypes.addressof(held), 0, len(held))), None) == 0
+
+from zerofleet.evaluators.native import library
+
+print(*(known.name for known in library.find().instructions))
+"""
+
+
+def test_where_the_system_refuses_the_registers_of_tiles_the_other_sets_are_left():
+    """Linux refuses them to a process whose stack of signals cannot hold them."""
+    command = [sys.executable, "-c", WITH_A_SMALL_STACK_OF_SIGNALS]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert names == [known.name for known in library.find().instructions if known.name != "amx"]
+
+
+def test_split_weights_in_the_order_of_tiles_are_the_weights_to_sixteen_digits():
+    points, inputs, outputs = 2, 64, 96
+    weights = np.random.default_rng(5).normal(size=(points, inputs, outputs))
+    tiles = split(weights).reshape(points, outputs // 32, inputs // 32, 2, 2, 16, 16, 2).astype(np.uint32) << 16
+    halves = tiles.view(np.float32).astype(np.float64)
+    found = np.zeros_like(weights)
+    for n, j in itertools.product(range(inputs), range(outputs)):
+        found[:, n, j] = halves[:, j // 32, n // 32, :, j % 32 // 16, n % 32 // 2, j % 16, n % 2].sum(axis=1)
+    assert np.abs(found / weights - 1).max() < 2.0**-16
+    assert np.abs(halves[:, :, :, 0] - halves[:, :, :, :].sum(axis=3)).max() > 0  # the low halves are not all zero
+
+
+def test_split_weights_that_are_not_finite_stay_so():
+    weights = np.ones((1, 32, 32))
+    weights[0, 0, 0], weights[0, 31, 31] = np.nan, np.inf
+    found = (split(weights).astype(np.uint32) << 16).view(np.float32)
+    assert np.isfinite(found).sum() == 2 * 32 * 32 - 4
 
 
 def test_the_memory_of_a_network_is_released_with_its_last_reference(tmp_path):
@@ -234,7 +397,8 @@ def test_a_hexagonal_network_ignores_stored_corners_of_its_kernels(tmp_path):
                 tensor[:, :, 0, 0] = 1.0
     save_file(tensors, path)
     states, legal = positions(spec)
-    assert_equal_answers(load_native(path, manifest, spec).evaluate([states], [legal]), module, states, legal)
+    network = load_native(path, manifest, spec)
+    assert_equal_answers(network.evaluate([states], [legal]), module, states, legal, network.precision)
 
 
 def torch_load(path: Path) -> dict[str, torch.Tensor]:
@@ -402,6 +566,26 @@ def test_a_compiler_that_fails_ends_the_others_with_their_processes(tmp_path, en
     with no_process_is_left(endless), pytest.raises(BuildFailed, match=r"training_portable.* failed"):
         build(into=tmp_path / "built")
     assert list((tmp_path / "built").iterdir()) == []
+
+
+def test_a_compiler_without_amx_builds_a_library_without_it(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("sys.platform", "linux")
+    compiler = stand_in(tmp_path)
+    begin, rest = compiler.read_text().split("\n", 1)
+    fails = 'case "$*" in *-mamx-tile*) echo "unknown option" >&2; for last; do :; done; echo > "$last"; exit 1;; esac'
+    compiler.write_text(f"{begin}\n{fails}\n{rest}")
+    monkeypatch.setenv("CC", str(compiler))
+    (tmp_path / "built").mkdir()
+    linked = build(into=tmp_path / "built").read_text()
+    assert "tower_avx512.o" in linked
+    assert "tower_amx.o" not in linked
+    assert "-DZF_AMX" not in linked
+    assert re.search(r"note: built without AMX: .* failed:\nunknown option", capsys.readouterr().err)
+    monkeypatch.setenv("CC", str(stand_in(tmp_path)))
+    assert "-DZF_AMX" in build(into=tmp_path / "built").read_text()
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert "-DZF_AMX" not in build(into=tmp_path / "built").read_text()
 
 
 def test_a_folder_that_cannot_be_written_fails_the_build_with_the_reason(monkeypatch, tmp_path):

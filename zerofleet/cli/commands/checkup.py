@@ -143,7 +143,7 @@ def check_native_kernel() -> Finding:
         advice = f"networks run in TorchScript and are trained by torch; install gcc, then {library.BUILD_COMMAND}"
         return Finding("Native kernel", "warn", found.reason, advice)
     names = ", ".join(known.name for known in found.instructions)
-    detail = f"{names}; evaluates and trains residual towers in float32 on a CPU, torch all other networks"
+    detail = f"{names}; evaluates and trains residual towers on a CPU, torch all other networks"
     if found.instructions[0].lanes < 8:
         return Finding("Native kernel", "ok", f"{names}; not used by default without AVX2 (backend=native)")
     return Finding("Native kernel", "ok", detail)

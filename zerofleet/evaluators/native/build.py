@@ -23,7 +23,7 @@ from pathlib import Path
 __all__ = ["LIBRARY", "SOURCES", "BuildFailed", "build", "fingerprint"]
 
 FOLDER = Path(__file__).resolve().parent
-SOURCES = ("tower.c", "training.c", "calls.c", "training_calls.c", "tower.h", "training.h", "winograd.h")
+SOURCES = ("tower.c", "training.c", "calls.c", "training_calls.c", "tower.h", "training.h", "winograd.h", "split.h")
 _OF_EACH_SET = ("tower", "training")
 _OF_ALL = ("calls", "training_calls")
 LIBRARY = "libzerofleet.so"
@@ -36,6 +36,9 @@ _X86 = (
     ("avx2", 32, 6, ("-mavx2", "-mfma")),
     ("avx512", 64, 12, ("-mavx512f", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512")),
 )
+# The tower alone, on Linux, which lends the registers. A compiler without the instructions (gcc before 11) builds a library
+# without them.
+_AMX = (("-DZF_AMX", "-mavx512bf16", "-mamx-tile", "-mamx-bf16"), "tower_amx.o")
 _TIMEOUT_S = 300
 
 
@@ -76,9 +79,19 @@ def _build(compiler: list[str], folder: Path, target: Path) -> None:
             for (part, name, width, rows, flags), compiled in zip(parts, objects, strict=True)
         ]
         compilers = _Compilers(scratch)
-        compilers.run(commands)
+        flags, optional = _AMX
+        tiles = f"{scratch}/{optional}"
+        if x86 and sys.platform == "linux":
+            _, width, rows, vectors = _X86[-1]
+            macros = _defined("amx", width, rows)
+            tower = str(folder / "tower.c")
+            commands.append([*compiler, *_COMMON, *vectors, *flags, *macros, "-c", tower, "-o", tiles])
+        compilers.run(commands, optional=tiles)
         linked = f"{scratch}/{LIBRARY}"
         defined = [f'-DZF_SOURCES="{fingerprint(folder)}"', *(["-DZF_X86"] if x86 else [])]
+        if Path(tiles).exists():
+            objects.append(tiles)
+            defined.append("-DZF_AMX")
         entries = [str(folder / f"{part}.c") for part in _OF_ALL]
         compilers.run([[*compiler, *_COMMON, *defined, "-shared", *entries, *objects, "-o", linked, "-lm", "-pthread"]])
         Path(linked).replace(target)
@@ -114,12 +127,22 @@ class _Compilers:
         self._running: list[subprocess.Popen[str]] = []
         self._ended = False
 
-    def run(self, commands: list[list[str]]) -> None:
-        """Run commands at the same time; the first failure, or an interrupt from the keyboard, ends all of them."""
+    def run(self, commands: list[list[str]], *, optional: str = "") -> None:
+        """Run commands at the same time; the first failure, or an interrupt from the keyboard, ends all of them.
+
+        A compiler that fails to make the file `optional` ends no other; standard error has a line about it.
+        """
         with ThreadPoolExecutor(len(commands)) as at_once:
             try:
-                for done in as_completed([at_once.submit(self._run, command) for command in commands]):
-                    done.result()
+                begun = {at_once.submit(self._run, command): command[-1] for command in commands}
+                for done in as_completed(begun):
+                    try:
+                        done.result()
+                    except BuildFailed as error:
+                        if begun[done] != optional:
+                            raise
+                        Path(optional).unlink(missing_ok=True)  # of a compiler that was ended
+                        sys.stderr.write(f"note: built without AMX: {error}\n")
             except BaseException:
                 self._ended = True
                 for compiler in self._running:

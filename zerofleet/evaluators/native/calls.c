@@ -4,6 +4,10 @@
 #ifdef ZF_X86
 #include <cpuid.h>
 #endif
+#ifdef ZF_AMX
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,20 +21,27 @@ extern const struct zf_training zf_training_portable;
 zf_block zf_block_avx2, zf_block_avx512;
 extern const struct zf_training zf_training_avx2, zf_training_avx512;
 #endif
+#ifdef ZF_AMX
+zf_block zf_block_amx;
+#endif
 
 struct instructions {
     const char *name;
     int lanes; /* numbers in a vector: the padding of every layer */
+    int group; /* 0, or: convolutions are products of tiles (split.h), their channels padded to multiples of it */
     zf_block *block;
     const struct zf_training *training;
 };
 
 static const struct instructions KNOWN[] = {
-#ifdef ZF_X86
-    {"avx512", 16, zf_block_avx512, &zf_training_avx512},
-    {"avx2", 8, zf_block_avx2, &zf_training_avx2},
+#ifdef ZF_AMX
+    {"amx", 16, 32, zf_block_amx, &zf_training_avx512},
 #endif
-    {"portable", 4, zf_block_portable, &zf_training_portable},
+#ifdef ZF_X86
+    {"avx512", 16, 0, zf_block_avx512, &zf_training_avx512},
+    {"avx2", 8, 0, zf_block_avx2, &zf_training_avx2},
+#endif
+    {"portable", 4, 0, zf_block_portable, &zf_training_portable},
 };
 
 #ifdef ZF_X86
@@ -48,7 +59,24 @@ enum { FMA_AVX_OSXSAVE = 1 << 12 | 1 << 27 | 1 << 28, AVX2 = 1 << 5, AVX512F = 1
 static const unsigned AVX512VL = 1u << 31;
 #endif
 
+#ifdef ZF_AMX
+/* Whether the processor has tiles, their products of bfloat16 and conversions to it (CPUID, leaf 7), with which compilers
+ * take AVX-512 of bytes and words for granted, the system keeps the tiles (XCR0), and it gives them to this process: their state is large, so that Linux allocates it on request
+ * (Documentation/arch/x86/xstate.rst). A thread of the process needs no request of its own. */
+static int has_tiles(void) {
+    enum { AMX_BF16_TILE = 1 << 22 | 1 << 24, AVX512BW = 1 << 30, AVX512_BF16 = 1 << 5, KEPT = 0x600e6, REQUEST = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    if (!has(FMA_AVX_OSXSAVE, AVX2 | AVX512F | AVX512BW | AVX512VL, KEPT)) return 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & AMX_BF16_TILE) != AMX_BF16_TILE) return 0;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a & AVX512_BF16)) return 0;
+    return !syscall(SYS_arch_prctl, REQUEST, TILE_DATA);
+}
+#endif
+
 static int runs(const char *name) {
+#ifdef ZF_AMX
+    if (!strcmp(name, "amx")) return has_tiles();
+#endif
 #ifdef ZF_X86
     if (!strcmp(name, "avx512")) return has(FMA_AVX_OSXSAVE, AVX2 | AVX512F | AVX512VL, ZMM);
     if (!strcmp(name, "avx2")) return has(FMA_AVX_OSXSAVE, AVX2, YMM);
@@ -56,10 +84,12 @@ static int runs(const char *name) {
     return !strcmp(name, "portable");
 }
 
-/* Return the name of the n-th instruction set, best first, and 0 in `lanes` unless this processor has it; null at the end. */
-const char *zf_instructions(int n, int *lanes) {
+/* Return the name of the n-th instruction set, best first, its `group`, and 0 in `lanes` unless this processor has it; null at
+ * the end. */
+const char *zf_instructions(int n, int *lanes, int *group) {
     if (n < 0 || n >= (int)(sizeof KNOWN / sizeof *KNOWN)) return 0;
     *lanes = runs(KNOWN[n].name) ? KNOWN[n].lanes : 0;
+    *group = KNOWN[n].group;
     return KNOWN[n].name;
 }
 

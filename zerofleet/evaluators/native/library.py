@@ -7,13 +7,12 @@ reason, which `zerofleet doctor` and the inference server's log show.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from zerofleet.evaluators.native.build import LIBRARY, fingerprint
-from zerofleet.evaluators.native.tiles import Tile as BoardTile
+from zerofleet.evaluators.native.tiles import Tiling
 
 __all__ = [
     "BUILD_COMMAND",
@@ -30,6 +29,8 @@ __all__ = [
 ]
 
 POINTS = 36
+PLACES = 48  # ZF_PLACES in tower.h
+SKEW = 80  # ZF_SKEW in tower.h
 BUILD_COMMAND = "python -m zerofleet.evaluators.native"
 
 
@@ -66,7 +67,10 @@ class Tile(ctypes.Structure):
         ("columns", ctypes.c_int),
         ("inputs", ctypes.c_int * 36),
         ("outputs", ctypes.c_int * 16),
-        ("rank", ctypes.c_int * POINTS),
+        ("count", ctypes.c_int * PLACES),
+        ("first", ctypes.c_int * PLACES),
+        ("rank", ctypes.c_int * PLACES),
+        ("skew", ctypes.c_int * PLACES),
     )
 
 
@@ -130,12 +134,15 @@ class Unit(ctypes.Structure):
     )  # fmt: skip
 
 
-def tile_array(tiles: Iterable[BoardTile]) -> ctypes.Array[Tile]:
+def tile_array(tiling: Tiling) -> ctypes.Array[Tile]:
     """Return the tiles of a board as the library reads them."""
     made = []
-    for tile in tiles:
+    for tile in tiling.tiles:
         made.append(Tile(tile.rows, tile.columns))
-        made[-1].inputs[:], made[-1].outputs[:], made[-1].rank[:] = tile.inputs, tile.outputs, tile.rank
+        made[-1].inputs[:], made[-1].outputs[:] = tile.inputs, tile.outputs
+        for i, point in enumerate(tile.points):
+            made[-1].count[i], made[-1].first[i] = tiling.count[point], tiling.first[point]
+            made[-1].rank[i], made[-1].skew[i] = tile.rank[point], SKEW * point
     return (Tile * len(made))(*made)
 
 
@@ -147,6 +154,14 @@ class Instructions:
     name: str
     lanes: int
     """Numbers of a vector, to whose multiples all layers are padded."""
+    group: int = 0
+    """0: convolutions are in float32. Else they are products of tiles of split bfloat16 (split.h), with channels padded to
+    multiples of it."""
+
+    @property
+    def precision(self) -> str:
+        """Number format of the convolutions."""
+        return "bfloat16x3" if self.group else "float32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +201,10 @@ def find(path: Path | None = None) -> Found:
 
 def _instructions(library: ctypes.CDLL) -> tuple[Instructions, ...]:
     found = []
-    lanes = ctypes.c_int()
+    lanes, group = ctypes.c_int(), ctypes.c_int()
     number = 0
-    while name := library.zf_instructions(number, ctypes.byref(lanes)):
+    while name := library.zf_instructions(number, ctypes.byref(lanes), ctypes.byref(group)):
         if lanes.value:
-            found.append(Instructions(number, name.decode(), lanes.value))
+            found.append(Instructions(number, name.decode(), lanes.value, group.value))
         number += 1
     return tuple(found)

@@ -28,10 +28,9 @@ class NativeNetwork:
     The answer for a position is the same, to the last bit, in every batch and with any number of threads.
     """
 
-    precision = "float32"
-
     def __init__(self, plan: Plan, manifest: Manifest, *, instructions: Instructions, threads: int = 1) -> None:
         self.backend = f"native_{instructions.name}"
+        self.precision = instructions.precision
         self._plan = plan
         self._instructions = instructions
         self._threads = threads
@@ -72,18 +71,25 @@ class NativeNetwork:
 
 
 def load_native(
-    path: Path, manifest: Manifest, spec: GameSpec, *, threads: int = 1, instructions: str = "", block: int = 0
+    path: Path,
+    manifest: Manifest,
+    spec: GameSpec,
+    *,
+    threads: int = 1,
+    instructions: str = "",
+    float32: bool = False,
+    block: int = 0,
 ) -> NativeNetwork:
     """Return the network of a verified version from its weights, not yet compared with its golden positions.
 
-    `path`: the file of its weights. `instructions`: name of an instruction set, the best one by default; `block`: see
-    `plan_of`. Raises `Unsupported` with the reason, `CorruptModel` for weights that do not fit, and `Unavailable`
-    when the disk fails.
+    `path`: the file of its weights. `instructions`: name of an instruction set, the best one by default; `float32`: select one
+    whose convolutions are in float32; `block`: see `plan_of`. Raises `Unsupported` with the reason, `CorruptModel` for
+    weights that do not fit, and `Unavailable` when the disk fails.
     """
     found = library.find()
     if found.library is None:
         raise Unsupported(f"not supported: {found.reason}")
-    chosen = [known for known in found.instructions if instructions in ("", known.name)]
+    chosen = [known for known in found.instructions if instructions in ("", known.name) and not (float32 and known.group)]
     if not chosen:
         raise Unsupported(f"not supported: instruction set {instructions} on this processor")
     try:

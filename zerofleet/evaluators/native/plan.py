@@ -21,6 +21,7 @@ from zerofleet.contracts.manifests import Manifest
 from zerofleet.errors import CorruptModel, InvalidRequest
 from zerofleet.evaluators.native import library
 from zerofleet.evaluators.native.library import Instructions
+from zerofleet.evaluators.native.split import split
 from zerofleet.evaluators.native.tiles import Tiling, tiling, transformed
 
 __all__ = ["Plan", "Unsupported", "plan_of"]
@@ -30,8 +31,10 @@ _MOST_CELLS = 1024
 # Positions processed together: multiples of the rows of a register tile, so that few tiles are cut, in memory of about the
 # second-level cache. At least 6, so that the weights of a large network are read once for 6 positions.
 _BLOCKS = (48, 24, 12, 6)
+_TILED_BLOCKS = (32, 16)
 _CACHE_BYTES = 512 << 10
 _ALIGNED_FLOATS = 16
+_TILE_ROWS = 16  # read and written behind the last row by products in tiles
 _SIZES = ("blocks", "channels", "policy_channels", "value_channels", "value_hidden")
 
 
@@ -55,13 +58,31 @@ class Plan:
 class _Packer:
     """Packs layers for one instruction set, and keeps their arrays."""
 
-    def __init__(self, lanes: int) -> None:
-        self.lanes = lanes
+    def __init__(self, instructions: Instructions) -> None:
+        self.lanes = instructions.lanes
+        self.group = instructions.group
         self.arrays: list[object] = []
 
     def padded(self, width: int) -> int:
         """Return the width in whole vectors."""
         return -(-width // self.lanes) * self.lanes
+
+    def grouped(self, width: int) -> int:
+        """Return the number of channels of a convolution: in whole groups."""
+        group = self.group or self.lanes
+        return -(-width // group) * group
+
+    def convolution(self, points: np.ndarray, bias: np.ndarray) -> library.Dense:
+        """Pack a convolution followed by relu: weights of every point, [36, K, N], and bias [N]."""
+        number, inputs, outputs = points.shape
+        padded = np.zeros((number, self.grouped(inputs), self.grouped(outputs)))
+        padded[:, :inputs, :outputs] = points
+        shift = np.zeros(padded.shape[2])
+        shift[:outputs] = bias
+        if not self.group:
+            return self.dense(padded, shift, relu=True)
+        weights, kept = self._keep(split(padded).view(np.float32)), self._keep(shift.astype(np.float32))
+        return library.Dense(*padded.shape[1:], 1, 0, weights, kept)
 
     def dense(self, weights: np.ndarray, bias: np.ndarray, *, relu: bool) -> library.Dense:
         """Pack a linear layer, or one for each of several points: weights [..., K, N], bias [N], K already padded."""
@@ -127,16 +148,16 @@ def plan_of(
     _require_supported(manifest, weights, spec)
     planes, height, width = manifest.planes
     cells, channels, blocks = height * width, int(str(settings["channels"])), int(str(settings["blocks"]))
-    packer = _Packer(instructions.lanes)
+    packer = _Packer(instructions)
     tiles = tiling(height, width)
     layers = _tower(packer, weights, spec, hexagonal=_hexagonal(manifest, spec), sizes=(planes, channels, blocks))
     heads, answers = _heads(packer, weights, manifest, (channels, cells))
-    layout = _layout(tiles, layers, heads, cells, block or _block(tiles, layers, cells))
+    layout = _layout(tiles, layers, heads, cells, block or _block(tiles, layers, cells, instructions))
     layout.planes, layout.packed_bytes = planes, -(-planes * cells // 8)
     layout.max_legal = manifest.max_legal
     arrays = [*packer.arrays, tiles]
     for name, items in (
-        ("tile", library.tile_array(tiles.tiles)),
+        ("tile", library.tile_array(tiles)),
         ("layer", _array(library.Dense, layers)),
         ("head", _array(library.Head, heads)),
     ):
@@ -190,10 +211,7 @@ def _tower(
     for kernels, shift in layers:
         if hexagonal:  # the two far corners; see trainer.tower.HexConv2d
             kernels[:, :, 0, 0] = kernels[:, :, 2, 2] = 0.0
-        points = transformed(kernels)
-        padded = np.zeros((len(points), packer.padded(points.shape[1]), points.shape[2]))
-        padded[:, : points.shape[1]] = points
-        packed.append(packer.dense(padded, shift, relu=True))
+        packed.append(packer.convolution(transformed(kernels), shift))
     return packed
 
 
@@ -245,7 +263,7 @@ def _head(packer: _Packer, weights: _Weights, name: str, sizes: tuple[int, int],
     features, cells = sizes
     channels, hidden, answers = widths
     kernels, bias = weights.folded(f"{name}.conv", f"{name}.norm", channels, features, 1, 1)
-    read = np.zeros((packer.padded(features), channels))
+    read = np.zeros((packer.grouped(features), channels))
     read[:features] = kernels[:, :, 0, 0].T
     head = library.Head(plane=packer.dense(read, bias, relu=True), answers=answers)
     flat = channels * cells
@@ -272,13 +290,17 @@ def _layout(tiles: Tiling, layers: list[library.Dense], heads: list[library.Head
     layout.first[:] = tiles.first
     stored = (cells + 1) * block
     channels = layers[0].outputs
-    widest = max(channels, layers[0].inputs)
+    widest, skew = max(channels, layers[0].inputs), library.POINTS * library.SKEW
     sizes = {
         "at_features": stored * channels,
         "at_between": max(stored * channels, block * max(head.hidden.outputs for head in heads)),
         "at_planes": max(stored * layers[0].inputs, block * max(head.answers for head in heads)),
-        "at_entered": max(tiles.products * block * widest, stored * max(head.plane.outputs for head in heads)),
-        "at_products": max(tiles.products * block * channels, block * max(head.out.outputs for head in heads)),
+        "at_entered": max(
+            (tiles.products * block + _TILE_ROWS) * widest + skew, stored * max(head.plane.outputs for head in heads)
+        ),
+        "at_products": max(
+            (tiles.products * block + _TILE_ROWS) * channels + skew, block * max(head.out.outputs for head in heads)
+        ),
     }
     total = 0
     for name, size in sizes.items():
@@ -288,10 +310,11 @@ def _layout(tiles: Tiling, layers: list[library.Dense], heads: list[library.Head
     return layout
 
 
-def _block(tiles: Tiling, layers: list[library.Dense], cells: int) -> int:
+def _block(tiles: Tiling, layers: list[library.Dense], cells: int, instructions: Instructions) -> int:
     """Return the number of positions processed together: features twice, and the tiles before and after their products."""
     bytes_each = 4 * layers[0].outputs * 2 * (cells + 1 + tiles.products)
-    return next((block for block in _BLOCKS if block * bytes_each <= _CACHE_BYTES), _BLOCKS[-1])
+    blocks = _TILED_BLOCKS if instructions.group else _BLOCKS
+    return next((block for block in blocks if block * bytes_each <= _CACHE_BYTES), blocks[-1])
 
 
 def _array(kind: type[_Item], items: Iterable[_Item]) -> ctypes.Array[_Item]:

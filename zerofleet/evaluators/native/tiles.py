@@ -26,6 +26,11 @@ class Tile:
     outputs: tuple[int, ...]  # 16, by row and column
     rank: tuple[int, ...]  # 36: place among the tiles that have this point
 
+    @property
+    def points(self) -> list[int]:
+        """Return its points, by row and column."""
+        return [y * 6 + x for y in _POINTS[self.rows - 2] for x in _POINTS[self.columns - 2]]
+
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
@@ -46,8 +51,7 @@ class Tiling:
 
     def slots(self, tile: Tile) -> list[int]:
         """Return the places of a tile's points in this count, by row and column of the tile; 36, unused ones 0."""
-        points = [y * 6 + x for y in _POINTS[tile.rows - 2] for x in _POINTS[tile.columns - 2]]
-        used = [self.first[point] + tile.rank[point] for point in points]
+        used = [self.first[point] + tile.rank[point] for point in tile.points]
         return used + [0] * (36 - len(used))
 
 

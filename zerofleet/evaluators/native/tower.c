@@ -18,6 +18,9 @@
  * and stands for every cell outside the board.
  */
 #include "winograd.h"
+#ifdef ZF_AMX
+#include "split.h"
+#endif
 
 #include <math.h>
 #include <string.h>
@@ -39,9 +42,28 @@ static void dense(const struct zf_dense *layer, long rows, const float *a, long 
     }
 }
 
+/* ---- numbers between transforms and products -------------------------------------------------------------------- */
+
+#ifndef ZF_AMX
+struct products {
+    char unused;
+};
+INLINE void begin_products(struct products *kept) { (void)kept; }
+INLINE void end_products(const struct products *kept) { (void)kept; }
+
+/* Store a vector of channels of a point, from channel c; `row`: its tile of its position. */
+INLINE void store_point(float *row, int c, vec numbers) { STORE(row + c, numbers); }
+
+/* c[rows][columns] = a[rows][k] b[k][columns] at one point. */
+INLINE void multiply(long rows, int columns, int k, const float *a, const float *b, float *c) {
+    product(rows, columns, k, a, k, b, c, columns);
+}
+#endif
+
 /* ---- transforms ------------------------------------------------------------------------------------------------- */
 
-INLINE void tile_in(int ny, int nx, int channels, const float *x, const struct zf_tile *t, float *const *to) {
+INLINE void tile_in(int ny, int nx, int channels, const float *x, const struct zf_tile *t, float *buffer,
+                    const int *at) {
     for (int c = 0; c < channels; c += LANES) {
         vec half[6][6];
         UNROLL for (int i = 0; i < nx; i++) {
@@ -53,19 +75,19 @@ INLINE void tile_in(int ny, int nx, int channels, const float *x, const struct z
         UNROLL for (int j = 0; j < ny; j++) {
             vec whole[6];
             enter(nx, half[j], whole);
-            UNROLL for (int i = 0; i < nx; i++) STORE(to[j * nx + i] + c, whole[i]);
+            UNROLL for (int i = 0; i < nx; i++) store_point(buffer + at[j * nx + i], c, whole[i]);
         }
     }
 }
 
-INLINE void tile_out(int ny, int nx, int channels, float *const *from, const struct zf_tile *t, const float *bias,
-                     const float *residual, float *y) {
+INLINE void tile_out(int ny, int nx, int channels, const float *buffer, const int *at, const struct zf_tile *t,
+                     const float *bias, const float *residual, float *y) {
     for (int c = 0; c < channels; c += LANES) {
         vec half[6][6];
         const vec shift = LOAD(bias + c);
         UNROLL for (int j = 0; j < ny; j++) {
             vec row[6], turned[4];
-            UNROLL for (int i = 0; i < nx; i++) row[i] = LOAD(from[j * nx + i] + c);
+            UNROLL for (int i = 0; i < nx; i++) row[i] = LOAD(buffer + at[j * nx + i] + c);
             leave(nx, row, turned);
             UNROLL for (int i = 0; i < nx - 2; i++) half[i][j] = turned[i];
         }
@@ -75,57 +97,64 @@ INLINE void tile_out(int ny, int nx, int channels, float *const *from, const str
             UNROLL for (int j = 0; j < ny - 2; j++) {
                 const int cell = t->outputs[j * 4 + i];
                 if (cell < 0) continue;
-                const long at = (long)cell * channels + c;
+                const long to = (long)cell * channels + c;
                 vec sum = column[j] + shift;
-                if (residual) sum += LOAD(residual + at);
-                STORE(y + at, relu(sum));
+                if (residual) sum += LOAD(residual + to);
+                STORE(y + to, relu(sum));
             }
         }
     }
 }
 
-/* Addresses of the points of one tile of one position in a buffer of [points][positions * tiles][channels]. */
-static void places(const struct zf_network *net, const struct zf_tile *t, int positions, int position, int channels,
-                   float *buffer, float **to) {
-    for (int j = 0; j < t->rows; j++)
-        for (int i = 0; i < t->columns; i++) {
-            const int point = POINTS[t->rows][j] * 6 + POINTS[t->columns][i];
-            const long row = (long)positions * net->first[point] + (long)position * net->count[point] + t->rank[point];
-            to[j * t->columns + i] = buffer + row * channels;
-        }
+/* Places of the points of one tile of one position in a buffer of [points][positions * tiles][channels], in numbers. */
+INLINE void places(const struct zf_tile *t, int positions, int position, int channels, int *at) {
+    for (int i = 0; i < ZF_PLACES; i += LANES) {
+        const mask count = INTEGERS(t->count + i), first = INTEGERS(t->first + i), rank = INTEGERS(t->rank + i);
+        *(mask *)(at + i) = (positions * first + position * count + rank) * channels + INTEGERS(t->skew + i);
+    }
 }
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
+
+/* Tiles of all positions into their points. */
+static void enter_tiles(const struct zf_network *net, int positions, int channels, const float *x, float *entered) {
+    int at[ZF_PLACES] __attribute__((aligned(64)));
+    for (int n = 0; n < positions; n++, x += (long)(net->cells + 1) * channels)
+        for (int i = 0; i < net->tiles; i++) {
+            const struct zf_tile *t = net->tile + i;
+            places(t, positions, n, channels, at);
+#define IN(ny, nx) tile_in(ny, nx, channels, x, t, entered, at)
+            SIZES(IN)
+        }
+}
+
+/* Products of tiles into cells, with bias, residual and relu. */
+static void leave_tiles(const struct zf_network *net, const struct zf_dense *layer, int positions, const float *products,
+                        const float *residual, float *y) {
+    int at[ZF_PLACES] __attribute__((aligned(64)));
+    const int channels = layer->outputs;
+    const long stride = (long)(net->cells + 1) * channels;
+    for (int n = 0; n < positions; n++, y += stride, residual += residual ? stride : 0)
+        for (int i = 0; i < net->tiles; i++) {
+            const struct zf_tile *t = net->tile + i;
+            places(t, positions, n, channels, at);
+#define OUT(ny, nx) tile_out(ny, nx, channels, products, at, t, layer->bias, residual, y)
+            SIZES(OUT)
+        }
+}
 
 /* y = relu(convolution of x + bias + residual), 3x3 with padding; `residual` may be null or y itself. */
 static void convolve(const struct zf_network *net, const struct zf_dense *layer, int positions, const float *x,
                      float *entered, float *products, const float *residual, float *y) {
     const int inputs = layer->inputs, outputs = layer->outputs;
-    float *to[36];
-    for (int n = 0; n < positions; n++)
-        for (int i = 0; i < net->tiles; i++) {
-            const struct zf_tile *t = net->tile + i;
-            const float *from = x + (long)n * (net->cells + 1) * inputs;
-            places(net, t, positions, n, inputs, entered, to);
-#define IN(ny, nx) tile_in(ny, nx, inputs, from, t, to)
-            SIZES(IN)
-        }
+    enter_tiles(net, positions, inputs, x, entered);
     for (int point = 0; point < 36; point++) {
         const long rows = (long)positions * net->count[point], before = (long)positions * net->first[point];
         if (rows)
-            product(rows, outputs, inputs, entered + before * inputs, inputs, layer->weights + (long)point * inputs * outputs,
-                    products + before * outputs, outputs);
+            multiply(rows, outputs, inputs, entered + before * inputs + point * ZF_SKEW,
+                     layer->weights + (long)point * inputs * outputs, products + before * outputs + point * ZF_SKEW);
     }
-    for (int n = 0; n < positions; n++)
-        for (int i = 0; i < net->tiles; i++) {
-            const struct zf_tile *t = net->tile + i;
-            const long at = (long)n * (net->cells + 1) * outputs;
-            float *into = y + at;
-            const float *added = residual ? residual + at : 0;
-            places(net, t, positions, n, outputs, products, to);
-#define OUT(ny, nx) tile_out(ny, nx, outputs, to, t, layer->bias, added, into)
-            SIZES(OUT)
-        }
+    leave_tiles(net, layer, positions, products, residual, y);
 }
 
 /* Planes as numbers: bit c * cells + cell, least significant first, becomes x[cell][c]. */
@@ -183,12 +212,15 @@ void NAMED(zf_block_, ZF_SUFFIX)(const struct zf_network *net, int positions, co
         memset(x + ((long)n * (net->cells + 1) + net->cells) * channels, 0, sizeof(float) * channels);
         memset(y + ((long)n * (net->cells + 1) + net->cells) * channels, 0, sizeof(float) * channels);
     }
+    struct products kept;
+    begin_products(&kept);
     unpack(net, positions, states, planes);
     convolve(net, net->layer, positions, planes, entered, products, 0, x);
     for (int i = 1; i + 1 < net->layers; i += 2) {
         convolve(net, net->layer + i, positions, x, entered, products, 0, y);
         convolve(net, net->layer + i + 1, positions, y, entered, products, x, x);
     }
+    end_products(&kept);
     for (int i = 0; i < net->heads; i++) {
         const struct zf_head *h = net->head + i;
         float *padded = products, *hidden = y;

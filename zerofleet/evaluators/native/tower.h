@@ -16,11 +16,21 @@ struct zf_head {
     int listed;  /* 1: logits of actions, of which the policy is made */
 };
 
-/* A tile of the board: size + 2 in each direction, the cells it reads and writes, and its place among the tiles that
- * have a point. Cells outside the board are read as the zero cell, and not written: -1. */
+enum { ZF_PLACES = 48 }; /* the 36 points of the largest tile, and no points up to whole vectors */
+
+/* Numbers between the matrices of two points, in evaluation. Without them the matrices start at multiples of 4 KiB for some
+ * sizes, so that a tile's points share a few lines of the first-level cache. */
+enum { ZF_SKEW = 80 };
+
+/* A tile of the board: size + 2 in each direction, and the cells it reads and writes. Cells outside the board are read as the
+ * zero cell, and not written: -1.
+ *
+ * Its points, by row and column of the tile: number of tiles of a position that have this point, sum over the points before
+ * it, place of this tile among those that have it, and ZF_SKEW for each point before it. */
 struct zf_tile {
     int rows, columns;
-    int inputs[36], outputs[16], rank[36];
+    int inputs[36], outputs[16];
+    int count[ZF_PLACES], first[ZF_PLACES], rank[ZF_PLACES], skew[ZF_PLACES];
 };
 
 /* Offsets into the scratch memory of a thread, in numbers. */

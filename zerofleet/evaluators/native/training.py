@@ -8,6 +8,7 @@ Axes: B positions, H x W cells, C channels of the input, F channels of the outpu
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Self
@@ -49,12 +50,12 @@ class Kernel:
             raise ValueError(reason)
         found = library.find()
         assert found.library is not None  # noqa: S101 - `unsupported` has checked it
-        chosen = next(known for known in found.instructions if instructions in ("", known.name))
+        chosen = next(known for known in _trained(found.instructions) if instructions in ("", known.name))
         tiles = tiling(height, width)
         board = Board(cells=height * width, tiles=len(tiles.tiles))
         board.count[:] = tiles.count
         board.first[:] = tiles.first
-        board.tile = library.tile_array(tiles.tiles)
+        board.tile = library.tile_array(tiles)
         slots = [slot for tile in tiles.tiles for slot in tiles.slots(tile)]
         board.slots = (ctypes.c_int * len(slots))(*slots)
         return cls(height, width, chosen, board, tiles.products, found.library)
@@ -100,8 +101,13 @@ def unsupported(height: int, width: int, instructions: str = "") -> str:
     found = library.find()
     if found.library is None:
         return found.reason
-    if not any(instructions in ("", known.name) for known in found.instructions):
-        return f"instruction set {instructions or 'of this processor'} is not in the kernel"
+    if not any(instructions in ("", known.name) for known in _trained(found.instructions)):
+        return f"the kernel does not train with the instruction set {instructions or 'of this processor'}"
     if len(tiling(height, width).tiles) > _MOST_TILES:
         return f"a board of {height * width} cells is too large for the kernel"
     return ""
+
+
+def _trained(found: Iterable[Instructions]) -> list[Instructions]:
+    """Return the instruction sets that have code for training."""
+    return [known for known in found if not known.group]

@@ -14,13 +14,14 @@
 #endif
 
 typedef float vec __attribute__((vector_size(ZF_VECTOR_BYTES), aligned(4), may_alias));
-typedef int mask __attribute__((vector_size(ZF_VECTOR_BYTES)));
+typedef int mask __attribute__((vector_size(ZF_VECTOR_BYTES), aligned(4), may_alias));
 
 enum { LANES = ZF_VECTOR_BYTES / 4, ROWS = ZF_ROWS };
 
 #define INLINE static inline __attribute__((always_inline))
 #define LOAD(p) (*(const vec *)(p))
 #define STORE(p, v) (*(vec *)(p) = (v))
+#define INTEGERS(p) (*(const mask *)(p))
 #define UNROLL _Pragma("GCC unroll 16")
 
 /* Negative numbers become 0 and NaN stays NaN, as in TorchScript: the answers of a network that is not finite must show it.
@@ -79,7 +80,8 @@ INLINE void rows_of_tiles(int vectors, long rows, int k, const float *a, long a_
 
 /* c[rows][columns] = a[rows][k] b[k][columns]. `b` is packed in panels of two vectors, [k][2 * LANES] each, the last of
  * one vector where the number of vectors is odd. */
-static void product(long rows, int columns, int k, const float *a, long a_stride, const float *b, float *c, long c_stride) {
+__attribute__((unused)) static void product(long rows, int columns, int k, const float *a, long a_stride, const float *b,
+                                            float *c, long c_stride) {
     int j = 0;
     for (; j + 2 * LANES <= columns; j += 2 * LANES)
         rows_of_tiles(2, rows, k, a, a_stride, b + (long)j * k, c + j, c_stride, 0, 0);
@@ -131,9 +133,6 @@ INLINE void leave(int n, const vec *m, vec *y) {
         y[1] = difference + m[3];
     }
 }
-
-/* Points of a tile in one direction, by its size + 2. */
-static const unsigned char POINTS[7][6] = {[4] = {0, 1, 2, 5}, [5] = {0, 1, 2, 3, 5}, [6] = {0, 1, 2, 3, 4, 5}};
 
 #define SIZES(call) \
     switch (t->rows * 8 + t->columns) { \
