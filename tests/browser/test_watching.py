@@ -110,7 +110,7 @@ def test_a_page_that_is_paused_or_shows_finished_games_has_no_stream_of_a_worker
 def test_a_paused_page_shows_the_present_position_of_the_games_that_are_chosen(
     open_page: Callable[..., Page], worker: Any
 ) -> None:
-    worker.games = [moved(A, 4)]
+    worker.games = [moved(A, 4), moved(C, 0, board=5)]
     worker.start()
     page = open_page("/runs/watched/watch?boards=4")
     expect(page.get_by_role("link", name="Game 8")).to_be_visible()
@@ -120,8 +120,7 @@ def test_a_paused_page_shows_the_present_position_of_the_games_that_are_chosen(
     expect(boards).to_have_count(1)
     expect(boards).to_contain_text("ply 1")
     expect(page.locator("#notice")).to_be_hidden()
-    worker.games = [moved(A, 4, 0), moved(C, 0, board=5)]
-    page.get_by_label("Boards").select_option("6")  # which asks for what further boards show
+    page.locator("select[name=boards]").select_option("6")
     expect(boards).to_have_count(2)
     page.get_by_label("finished games").check()
     expect(page.get_by_role("link", name="Game 8")).to_be_visible()
