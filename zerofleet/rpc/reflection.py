@@ -62,7 +62,7 @@ def add_reflection(
     is_on = choice == "on" or (choice == "auto" and is_near(address))
     names = [*services, reflection.SERVICE_NAME]
     described = _Described(names, Shares(streams), stream_s, on_refused)
-    handler = grpc.stream_stream_rpc_method_handler(
+    handler: grpc.RpcMethodHandler[bytes, Any] = grpc.stream_stream_rpc_method_handler(
         described.answer if is_on else _refuse,  # type: ignore[arg-type,unused-ignore]
         request_deserializer=None,  # bytes: their number is compared before they are parsed
         response_serializer=_Reply.SerializeToString,
