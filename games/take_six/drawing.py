@@ -37,7 +37,7 @@ def draw(deck: Deck, state: State, viewer: int | None) -> str:
 
 def draw_svg(deck: Deck, state: State, viewer: int | None = None) -> str:
     """Return the table as an SVG document; with a `viewer`, other hands are face down and committed cards are hidden."""
-    # A full hand with a committed card is shown to nobody but a reader of the whole deal: only that picture needs the room.
+    # Only a reader of the whole deal sees a full hand with a committed card: that picture alone needs the room.
     width = _MARGIN + _LABEL + table.HAND * _STEP + (_CHOICE if viewer is None else _STEP) + _MARGIN
     canvas = Canvas(width, 2 * _MARGIN + 24 + (deck.rows + deck.players) * _LINE_HEIGHT + 12)
     canvas.text(_MARGIN, _MARGIN + 6, _headline(deck, state), size=14, anchor="start", bold=True)

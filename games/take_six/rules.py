@@ -114,7 +114,7 @@ class TakeSix(NamedTuple):
         return drawing.draw_svg(deck_of(self), state, viewer)
 
     def outcome_name(self, before: State, after: State, viewer: int) -> str:
-        """Return the points that `viewer` takes between two positions, or that a row is to be chosen, which everybody sees."""
+        """Return the points that `viewer` takes between two positions, or that a row is to be chosen: both are public."""
         if table.chooser(before) < 0 and table.chooser(after) == viewer:
             return "must choose a row"
         points = int(table.taken(after, viewer)) - int(table.taken(before, viewer))

@@ -1,7 +1,7 @@
 """Statistics of a searched root over the worlds of its simulations, for pages that show why a move was chosen.
 
-The worlds themselves hold invented hands, so none leaves this module: what does is a function of numbers and of `outcome_name`,
-the optional method of a game that names what everybody sees after a move.
+The worlds themselves hold invented hands, so none leaves this module: only numbers and results of `outcome_name` do,
+the optional method of a game that names the public outcome of a turn.
 
 Axes: n legal actions, N nodes.
 """
