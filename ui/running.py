@@ -24,7 +24,7 @@ __all__ = ["RunningGame", "RunningGames", "WatchedGames"]
 
 LOOK_EVERY_S = 1.0
 LOOKS_KEPT = 8  # of a run and a seat: a slow connection still finds the positions of these answers, of 2 MiB each at most
-IDLE_KEPT = 8  # runs and seats that nobody follows any more, whose last positions are kept
+IDLE_KEPT = 8  # runs and seats without a browser, whose last positions are kept
 
 
 class RunningGame(Value):
