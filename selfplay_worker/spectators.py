@@ -21,11 +21,11 @@ from games.pictures import seen_picture
 from selfplay_worker.game_register import Ticket
 from selfplay_worker.settings import WorkerSettings
 from zerofleet.contracts.games_in_progress import MOST_BOARDS, GameInProgress, games_path, written_games
+from zerofleet.rpc.addresses import is_loopback
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import EXTERNAL, SearchBlock
 from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.service.lifecycle import Service
-from zerofleet.service.loopback import is_loopback
 from zerofleet.service.probes import Answer
 
 __all__ = ["FRESH_S", "WATCHED_S", "Spectators"]
@@ -174,9 +174,9 @@ class Spectators:
         for board, copy in shown:
             ply = len(copy.moves)
             facts = {"board": board, "uid": copy.uid, "versions": copy.versions, "ply": ply, "scores": copy.scores}
-            if copy.state is None:
+            if not self._is_hidden:
                 facts |= {"moves": copy.moves, "seed": copy.seed, "values": copy.values}
-            else:
+            elif copy.state is not None:
                 key = (seat, copy.uid, ply)
                 picture = known.get(key) or seen_picture(self._game, copy.state, seat - 1)
                 pictures[key] = facts["picture"] = picture

@@ -88,6 +88,7 @@ class Promotions:
             change.close()
             raise Overloaded(f"the champion of {self._run} is being changed; try again when that has ended")
         self._run, self._task = run, (task := asyncio.create_task(change))
+        task.add_done_callback(lambda done: _log_end(run, done))  # although the browser may have left by then
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -131,34 +132,38 @@ class PromotionEndpoints:
         """Promote a version of a run; answer when the gatekeeper has noted it."""
         self._operators.require(request)
         run, wish = await self._run(request), await read_body(request, Promote)
-        await self._require_confirmed(run, wish.champion)
-        change = promote_version(
-            run.paths, run.game, wish.version, reason=wish.reason, without_self_test=wish.without_self_test
-        )
-        return await self._carried_out(run, change)
+        return await self._carried_out(run, self._promoted(run, wish))
 
     async def rollback(self, request: Request) -> BaseModel:
         """Restore the champion before; answer when the gatekeeper has noted it."""
         self._operators.require(request)
         run, wish = await self._run(request), await read_body(request, Rollback)
+        return await self._carried_out(run, self._rolled_back(run, wish))
+
+    async def _promoted(self, run: OpenRun, wish: Promote) -> Champion:
+        await self._require_confirmed(run, wish.champion)
+        return await promote_version(
+            run.paths, run.game, wish.version, reason=wish.reason, without_self_test=wish.without_self_test
+        )
+
+    async def _rolled_back(self, run: OpenRun, wish: Rollback) -> Champion:
         now = await self._require_confirmed(run, wish.champion)
         if now.rollback_to is None:
             raise ModelNotFound("there is no earlier champion to go back to; promote a version by its number instead")
         if now.rollback_to != wish.to:
             raise InvalidRequest(f"a rollback restores version {now.rollback_to}, {wish.to} was confirmed: confirm again")
-        return await self._carried_out(run, roll_back(run.paths, run.game, reason=wish.reason))
+        return await roll_back(run.paths, run.game, reason=wish.reason)
 
     async def _carried_out(self, run: OpenRun, change: Coroutine[None, None, Champion]) -> ChampionState:
+        """Carry out a change, which compares the champion with the confirmed one itself: no other order comes between."""
         try:
-            written = await self._promotions.carry_out(run.name, change)
+            await self._promotions.carry_out(run.name, change)
         except PermissionRefused as error:  # otherwise it reads as a refusal of the page's own
             raise ConfigurationError(
                 f"the gatekeeper refused: {error}; give zerofleet ui an operator's token of the cluster (ZEROFLEET_TOKEN_FILE)"
             ) from error
         except Unavailable as error:
-            log.warning("champion.not_changed", run=run.name, error=str(error))
             raise Unavailable(_in_one_line(str(error))) from error
-        log.info("champion.changed_by_hand", run=run.name, version=written.version, reason=written.reason)
         return await self._state(run)
 
     async def _require_confirmed(self, run: OpenRun, champion: int | None) -> ChampionState:
@@ -175,6 +180,15 @@ class PromotionEndpoints:
 
     async def _run(self, request: Request) -> OpenRun:
         return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])
+
+
+def _log_end(run: str, change: asyncio.Task[Champion]) -> None:
+    if change.cancelled():
+        log.warning("champion.change_cancelled", run=run)
+    elif error := change.exception():
+        log.warning("champion.not_changed", run=run, error=str(error))
+    else:
+        log.info("champion.changed_by_hand", run=run, version=change.result().version, reason=change.result().reason)
 
 
 def _state(run: OpenRun, *, is_elsewhere: bool) -> ChampionState:

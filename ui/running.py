@@ -7,8 +7,8 @@ picture for the seat: neither the pages nor their memory hold another hand.
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
-from collections.abc import AsyncGenerator
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
 
 from games.core import Game
 from games.kit import svg
@@ -23,7 +23,8 @@ from zerofleet.library.values import Value
 __all__ = ["RunningGame", "RunningGames", "WatchedGames"]
 
 LOOK_EVERY_S = 1.0
-POSITIONS_KEPT = 256  # of a run and a seat: several looks of 16 boards
+LOOKS_KEPT = 8  # of a run and a seat: a slow connection still finds the positions of these answers, of 2 MiB each at most
+IDLE_KEPT = 8  # runs and seats without a browser, whose last positions are kept
 
 
 class RunningGame(Value):
@@ -86,7 +87,7 @@ class WatchedGames:
         Raises `InvalidRequest` for any other one, `IllegalMove` for moves that the rules do not allow.
         """
         seen = self._seen.get(_key(run, seat))
-        game = None if seen is None else seen.positions.get((uid, ply))
+        game = None if seen is None else seen.position(uid, ply)
         if game is None:
             raise InvalidRequest("no game in progress has this position; the list names the present ones")
         return _drawn(run.game, game)
@@ -94,8 +95,12 @@ class WatchedGames:
     def _source(self, run: OpenRun, key: tuple[str, int]) -> _Seen:
         found, before = _Seen(run, WorkerGames(run, key[1], self._access)), self._seen.get(key)
         if before is not None:  # a browser that comes at once begins with the last look
-            found.positions.update(before.positions)
+            found.looks.extend(before.looks)
+        self._seen.pop(key, None)  # to the end of the order
         self._seen[key] = found
+        idle = [one for one in self._seen if one != key and not self._polls.is_followed(one)]
+        for one in idle[: max(0, len(idle) - IDLE_KEPT)]:
+            del self._seen[one]
         return found
 
 
@@ -103,7 +108,8 @@ class _Seen:
     """What a run's worker shows for a seat, and the positions of its last answers."""
 
     def __init__(self, run: OpenRun, source: WorkerGames) -> None:
-        self.positions: OrderedDict[tuple[str, int], GameInProgress] = OrderedDict()
+        self.looks: deque[Mapping[tuple[str, int], GameInProgress]] = deque(maxlen=LOOKS_KEPT)
+        """Games of the last answers by uid and ply, the newest answer last."""
         self._spec = run.game.spec()
         self._source = source
 
@@ -112,13 +118,14 @@ class _Seen:
         try:
             found = await self._source.look()
         except ZerofleetError as error:
-            return self._view((), is_live=False, reason=f"{error}.")
-        for game in found.games:
-            self.positions[game.uid, game.ply] = game
-            self.positions.move_to_end((game.uid, game.ply))
-        while len(self.positions) > POSITIONS_KEPT:
-            self.positions.popitem(last=False)
+            text = str(error)
+            return self._view((), is_live=False, reason=f"{text[:1].upper()}{text[1:]}.")
+        self.looks.append({(game.uid, game.ply): game for game in found.games})
         return self._view(found.games, is_live=True, reason=_reason(found), worker=found.worker)
+
+    def position(self, uid: str, ply: int) -> GameInProgress | None:
+        """Return a position of the last answers; None for any other one."""
+        return next((look[uid, ply] for look in reversed(self.looks) if (uid, ply) in look), None)
 
     async def aclose(self) -> None:
         """Close the source. The last positions stay: their pictures may still be asked for."""

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from ui.worker_games import worker_address
+from zerofleet.rpc.addresses import is_loopback
 from zerofleet.rpc.security.credentials import require_secret
-from zerofleet.service.loopback import is_loopback
 from zerofleet.service.ports import PAGE_PORT
 from zerofleet.service.settings import ServiceSettings
 

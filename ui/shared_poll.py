@@ -39,18 +39,24 @@ class SharedPolls(Generic[Found]):
         """Number of keys that are followed."""
         return len(self._polls)
 
+    def is_followed(self, key: Hashable) -> bool:
+        """Return whether a browser follows a key."""
+        return key in self._polls
+
     async def follow(self, key: Hashable, source: Callable[[], Source[Found]]) -> AsyncGenerator[Found]:
         """Yield the state again and again; the first browser makes the source.
 
         Raises the errors of the source. Cancellation: the last browser that leaves ends the poll.
         """
+        oldest_s = time.monotonic() - self._every_s
+        self._last = {one: kept for one, kept in self._last.items() if kept[0] > oldest_s}
         looked_at_s, last = self._last.get(key, (0.0, None))
         poll = self._polls.get(key)
         if poll is None:
             poll = self._polls[key] = _Poll(source(), self._every_s, looked_at_s)
         poll.followers += 1
         try:
-            if last is not None and time.monotonic() - looked_at_s < self._every_s:
+            if last is not None:
                 yield last
             while True:
                 found = await poll.next()

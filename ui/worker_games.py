@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ui.catalogue import OpenRun
 from zerofleet.contracts.games_in_progress import MOST_ANSWER_BYTES, GamesInProgress, games_path, read_games
 from zerofleet.errors import InvalidRequest, PermissionRefused, Unavailable, ZerofleetError
+from zerofleet.rpc.addresses import LAST_PORT
 from zerofleet.supervisor.overview import live_services
 from zerofleet.supervisor.probe_client import fetch
 
 __all__ = ["WorkerAccess", "WorkerGames", "worker_address"]
 
 TIMEOUT_S = 3.0
-_LAST_PORT = 65_535
 
 
 class _Address(NamedTuple):
@@ -33,7 +33,7 @@ class WorkerAccess:
 
     addresses: tuple[tuple[str, int], ...] = ()
     """Hosts and HTTP ports of workers that the files of a run do not name."""
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     is_elsewhere: bool = False
     """Whether the services of the runs are in other containers or on other machines."""
 
@@ -72,7 +72,8 @@ class WorkerGames:
         if self._access.addresses:
             return [_Address(*one) for one in self._access.addresses]
         found = live_services(self._run.paths)
-        return [_Address("127.0.0.1", one.metrics_port) for one in found if one.name.startswith("worker-")]
+        workers = (one for one in found if one.name.startswith("worker-") and 1 <= one.metrics_port <= LAST_PORT)
+        return [_Address("127.0.0.1", one.metrics_port) for one in workers]
 
     async def _asked(self, address: _Address) -> GamesInProgress:
         host, port = address
@@ -93,6 +94,9 @@ class WorkerGames:
         wanted = self._run.header.game
         if found.game != wanted:
             raise InvalidRequest(f"The worker at port {port} plays {found.game[:40]!r}, and this run {wanted}")
+        players = self._run.game.spec().num_players
+        if any(len(game.versions) != players for game in found.games):
+            raise InvalidRequest(f"The worker at port {port} shows a game whose number of players is not {players}")
         return found
 
     async def aclose(self) -> None:
@@ -103,6 +107,6 @@ def worker_address(text: str) -> tuple[str, int]:
     """Return host and port of `host:port`, an IPv6 address in brackets. Raises `ValueError`."""
     host, _, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not host or "/" in host or not (port.isascii() and port.isdecimal() and 1 <= int(port) <= _LAST_PORT):
+    if not host or "/" in host or not (port.isascii() and port.isdecimal() and 1 <= int(port) <= LAST_PORT):
         raise ValueError(f"worker_addresses: got {text.strip()!r}; give host:port")
     return host, int(port)

@@ -16,8 +16,9 @@ __all__ = ["StandInWorker"]
 class StandInWorker:
     """Worker between `start` and `stop`, any number of times."""
 
-    def __init__(self, paths: RunPaths, game: str) -> None:
+    def __init__(self, paths: RunPaths, game: str, *, name: str = "worker-0") -> None:
         """Create it; nothing is announced yet."""
+        self._name = name
         self.games: list[GameInProgress] = []
         self._paths = paths
         self._game = game
@@ -29,7 +30,7 @@ class StandInWorker:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = written_games("worker-0", worker._game, list(worker.games))
+                body = written_games(worker._name, worker._game, list(worker.games))
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -42,7 +43,7 @@ class StandInWorker:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         said = {"service": "selfplay_worker", "pid": os.getpid(), "address": "", "metrics_port": self._server.server_port}
         self._paths.services.mkdir(parents=True, exist_ok=True)
-        self._paths.announce("worker-0").write_text(json.dumps(said))
+        self._paths.announce(self._name).write_text(json.dumps(said))
 
     def stop(self) -> None:
         """Stop answering, as a crash does: the announce file stays."""

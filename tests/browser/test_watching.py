@@ -35,13 +35,13 @@ def worker(runs: Path, stand_in_worker: ModuleType) -> Iterator[Any]:
     shutil.rmtree(runs / "watched")
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
 def test_boards_follow_a_worker_and_show_finished_games_while_it_is_away(
-    width: int, open_page: Callable[..., Page], keep: Callable[[Page, str], None], worker: Any
+    width: int, scheme: str, open_page: Callable[..., Page], keep: Callable[[Page, str], None], worker: Any
 ) -> None:
     worker.games = [moved(A, 4), moved(C, 0, 8, board=1)]
     worker.start()
-    page = open_page("/runs/watched/watch?boards=4&speed=8", width=width)
+    page = open_page("/runs/watched/watch?boards=4&speed=8", width=width, scheme=scheme)
     boards, notice = page.locator("#boards li:not([hidden])"), page.locator("#notice")
     expect(page.get_by_role("link", name="Game 8")).to_be_visible()  # a finished one, at first
 
@@ -105,3 +105,43 @@ def test_a_page_that_is_paused_or_shows_finished_games_has_no_stream_of_a_worker
     page.get_by_label("finished games").check()
     expect(page.get_by_role("link", name="Game 8")).to_be_visible()
     assert streams == ["begun", "ended", "begun", "ended"]
+
+
+def test_a_paused_page_shows_the_present_position_of_the_games_that_are_chosen(
+    open_page: Callable[..., Page], worker: Any
+) -> None:
+    worker.games = [moved(A, 4), moved(C, 0, board=5)]
+    worker.start()
+    page = open_page("/runs/watched/watch?boards=4")
+    expect(page.get_by_role("link", name="Game 8")).to_be_visible()
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_label("games in progress").check()
+    boards = page.locator("#boards li:not([hidden])")
+    expect(boards).to_have_count(1)
+    expect(boards).to_contain_text("ply 1")
+    expect(page.locator("#notice")).to_be_hidden()
+    page.locator("select[name=boards]").select_option("6")
+    expect(boards).to_have_count(2)
+    page.get_by_label("finished games").check()
+    expect(page.get_by_role("link", name="Game 8")).to_be_visible()
+    expect(boards).to_have_count(6)
+    expect(page.get_by_role("button", name="Play")).to_be_visible()
+
+
+def test_boards_of_a_worker_that_is_away_are_not_kept_beside_those_of_another(
+    open_page: Callable[..., Page], worker: Any, runs: Path, stand_in_worker: ModuleType
+) -> None:
+    worker.games = [moved(A, 4), moved(B, 0, board=1)]
+    worker.start()
+    page = open_page("/runs/watched/watch?boards=4&games=running")
+    boards = page.locator("#boards li:not([hidden])")
+    expect(boards).to_have_count(2)
+    other = stand_in_worker.StandInWorker(RunPaths(runs / "watched"), "tic_tac_toe", name="worker-1")
+    other.games = [moved(C, 0, 8)]
+    other.start()
+    try:
+        worker.stop()
+        expect(boards).to_have_count(1)
+        expect(page.locator("#state")).to_have_text("1 game of worker-1")
+    finally:
+        other.stop()

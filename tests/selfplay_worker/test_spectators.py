@@ -221,7 +221,9 @@ async def test_no_hand_but_that_of_the_seat_occurs_in_an_answer_and_neither_move
     watched = Spectators(game, "w")
     boards = watched.reserve(4)
     slots = Slots(game, 4)
-    for seat in (1, 2):
+    seats = range(1, game.spec().num_players + 1)
+    assert len(seats) == 3
+    for seat in seats:
         asking = asyncio.create_task(watched.answer(seat))
         await asyncio.sleep(0)
         watched.note(boards, slots.block, slots.tickets)
@@ -231,8 +233,10 @@ async def test_no_hand_but_that_of_the_seat_occurs_in_an_answer_and_neither_move
         for entry in json.loads(body)["games"]:
             assert (entry["moves"], entry["seed"], entry["values"]) == (None, None, None)
             state = replay(game, [], entry["board"])
-            own, other = (set(map(str, hand(game, state, player))) for player in (seat - 1, 2 - seat))
-            assert len(other) == 10
+            hands = {player: set(map(str, hand(game, state, player - 1))) for player in seats}
+            own = hands.pop(seat)
+            other = set().union(*hands.values())
+            assert (len(own), len(other)) == (10, 20)
             assert own <= numbers(entry["picture"])
             rest = json.dumps({name: value for name, value in entry.items() if name != "uid"})
             assert not other & set(re.findall(r"(?<![\d.#])\d+(?![\d.])(?=</text>)", rest))

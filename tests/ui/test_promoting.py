@@ -12,12 +12,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+import structlog
 from pydantic import SecretStr
 
 from gatekeeper.lease import Lease
 from ui.app import create_app
 from ui.catalogue import Catalogue
-from ui.promoting import Promotions
+from ui.promoting import PromotionEndpoints, Promotions
 from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import Overloaded, Unavailable
 from zerofleet.storage.model_store import DirectoryStore
@@ -285,3 +286,53 @@ async def test_a_change_goes_on_when_the_browser_leaves():
         await browser
     may_end.set()
     await ended.wait()
+
+
+async def test_no_order_comes_between_the_comparison_of_another_and_its_change(root, monkeypatch):
+    read, may_go_on = asyncio.Event(), asyncio.Event()
+    real = PromotionEndpoints._state
+
+    async def late(self, run):
+        found = await real(self, run)
+        if not read.is_set():
+            read.set()
+            await may_go_on.wait()
+        return found
+
+    async with gatekeeper(root), application(root) as client:
+        monkeypatch.setattr(PromotionEndpoints, "_state", late)
+        first = asyncio.create_task(promoted(client))
+        await read.wait()  # it has compared, and changes nothing yet
+        refused = await rolled_back(client)
+        assert (refused.status_code, "is being changed" in refused.json()["error"]) == (503, True)
+        may_go_on.set()
+        assert (await first).json()["champion"] == 3
+        assert "version 3 is champion by now" in (await rolled_back(client)).json()["error"]
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+async def test_the_end_of_a_change_is_logged_although_the_browser_has_left(is_right):
+    promotions, may_end = Promotions(), asyncio.Event()
+
+    async def change():
+        await may_end.wait()
+        if not is_right:
+            raise Unavailable("the lease is held")
+        return CROWNED
+
+    with structlog.testing.capture_logs() as logs:
+        browser = asyncio.create_task(promotions.carry_out("golden", change()))
+        await asyncio.sleep(0)
+        browser.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await browser
+        may_end.set()
+        await asyncio.wait({promotions._task})
+        await asyncio.sleep(0)  # its callbacks
+    expected = (
+        {"event": "champion.changed_by_hand", "version": 3}
+        if is_right
+        else {"event": "champion.not_changed", "error": "the lease is held"}
+    )
+    assert len(logs) == 1
+    assert logs[0].items() >= {"run": "golden", **expected}.items()

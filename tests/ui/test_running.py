@@ -20,7 +20,7 @@ from games.positions import new_state, replay
 from ui import service
 from ui.app import create_app
 from ui.catalogue import Catalogue
-from ui.running import WatchedGames
+from ui.running import IDLE_KEPT, LOOKS_KEPT, WatchedGames
 from ui.settings import UiSettings
 from ui.worker_games import WorkerAccess
 from zerofleet.contracts.games_in_progress import MOST_ANSWER_BYTES, GameInProgress, games_path, read_games, written_games
@@ -261,9 +261,89 @@ async def test_an_answer_that_is_no_list_of_games_of_this_run_is_refused_with_th
     ],
 )
 def test_a_game_has_either_all_its_moves_or_a_picture(entry: dict[str, Any]) -> None:
-    said = {"worker": "w", "game": "tic_tac_toe", "games": [{"board": 0, "uid": A, "versions": [1, 1], **entry}]}
     with pytest.raises(InvalidRequest, match="either its"):
-        read_games(json.dumps(said).encode())
+        read_games(answer_with(entry))
+
+
+def answer_with(entry: dict[str, Any]) -> bytes:
+    game = {"board": 0, "uid": A, "versions": [1, 1], "ply": 1, "moves": [4], "seed": 0} | entry
+    return json.dumps({"worker": "w", "game": "tic_tac_toe", "games": [game]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ({"values": [float("nan"), 0.0]}, "values.0: Input should be a finite number"),
+        ({"scores": [float("inf"), 0.0]}, "scores.0: Input should be a finite number"),
+        ({"values": [0.5]}, "other numbers of values or scores than of versions"),
+        ({"scores": []}, "other numbers of values or scores than of versions"),
+        ({"versions": []}, "versions"),
+        ({"versions": [-1, 1]}, "versions.0"),
+        ({"moves": [-1]}, "moves.0"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 1 << 64}, "seed"),
+    ],
+)
+def test_figures_that_a_page_cannot_show_or_the_rules_cannot_take_are_refused(entry: dict[str, Any], fault: str) -> None:
+    assert read_games(answer_with({})).games
+    with pytest.raises(InvalidRequest, match=fault):
+        read_games(answer_with(entry))
+
+
+async def test_a_game_with_another_number_of_players_is_refused(worker, tmp_path, connected):
+    worker.games = [GameInProgress(board=0, uid=A, versions=(3, 3, 3), ply=0, moves=(), seed=0)]
+    await worker.start()
+    async with serving(tmp_path, connected) as client:
+        found = await shown(client)
+    assert (found["is_live"], "number of players is not 2" in found["reason"]) == (False, True)
+
+
+async def test_a_worker_whose_announced_port_is_none_is_passed_over(worker, tmp_path, connected):
+    said = {"service": "selfplay_worker", "pid": os.getpid(), "address": "", "metrics_port": 70_000}
+    RunPaths(tmp_path / "live").services.mkdir(parents=True, exist_ok=True)
+    RunPaths(tmp_path / "live").announce("worker-a").write_text(json.dumps(said))
+    async with serving(tmp_path, connected) as client:
+        assert "No worker of this run is alive" in (await shown(client))["reason"]
+        worker.games = [moved(A, (4,))]
+        await worker.start()
+        assert (await shown(client))["is_live"]
+
+
+async def test_positions_are_kept_for_the_last_answers_alone(worker, tmp_path):
+    await worker.start()
+    catalogue, watched = Catalogue(tmp_path, None), WatchedGames(every_s=0.0)
+    run = catalogue.get("live")
+    async with contextlib.aclosing(watched.follow(run, 1)) as looks:
+        worker.games = [moved(A, (4,))]
+        await anext(looks)
+        worker.games = [moved(B, (0,))]
+        for _ in range(LOOKS_KEPT - 1):
+            await anext(looks)
+        assert watched.picture(run, 1, A, 1)
+        await anext(looks)
+        with pytest.raises(InvalidRequest, match="no game in progress has this position"):
+            watched.picture(run, 1, A, 1)
+        assert watched.picture(run, 1, B, 1)
+    catalogue.close()
+
+
+async def test_runs_that_nobody_follows_any_more_are_forgotten_but_for_the_last_ones(tmp_path, runs):
+    names = [f"run-{number}" for number in range(IDLE_KEPT + 3)]
+    for name in names:
+        shutil.copytree(runs / "golden", tmp_path / name)
+    catalogue, watched = Catalogue(tmp_path, None), WatchedGames(every_s=0.0)
+    async with contextlib.aclosing(watched.follow(catalogue.get(names[0]), 1)) as first:
+        await anext(first)
+        for name in names[1:]:
+            async with contextlib.aclosing(watched.follow(catalogue.get(name), 1)) as looks:
+                await anext(looks)
+        assert [run for run, _ in watched._seen] == [names[0], *names[-IDLE_KEPT - 1 :]]
+        assert len(watched._polls._last) <= 1
+    catalogue.close()
+
+
+def test_the_token_of_games_is_in_no_text_of_the_access() -> None:
+    assert SECRET not in repr(WorkerAccess(token=SECRET))
 
 
 def test_games_beyond_the_bound_of_an_answer_are_left_out() -> None:
@@ -295,14 +375,14 @@ async def test_with_hidden_information_a_board_is_the_workers_picture_for_the_ch
     pictures = {seat: seen_picture(TAKE_SIX, state, seat - 1) for seat in (1, 2)}
     worker = Worker(tmp_path / "cards")
     worker.game = "take_six"
-    worker.games = [GameInProgress(board=0, uid=A, versions=(3, 3), ply=0, picture=pictures[2])]
+    worker.games = [GameInProgress(board=0, uid=A, versions=(3, 3, 3), ply=0, picture=pictures[2])]
     await worker.start()
     async with serving(tmp_path, connected) as client:
         found = await shown(client, "cards", seat=2)
         assert (found["is_hidden"], found["games"][0]["values"]) == (True, None)
         assert (await client.get(f"/api/v1/runs/cards/running/{A}/0?seat=2")).text == pictures[2]
         assert (await client.get(f"/api/v1/runs/cards/running/{A}/0?seat=1")).status_code == 400  # nobody looked as player 1
-        worker.games = [moved(B, ())]  # moves and seed would show every hand
+        worker.games = [GameInProgress(board=0, uid=B, versions=(3, 3, 3), ply=0, moves=(), seed=0)]  # which show every hand
         assert (await shown(client, "cards", seat=2))["is_live"]
         assert (await client.get(f"/api/v1/runs/cards/running/{B}/0?seat=2")).status_code == 400
     assert worker.requests == [2, 2]

@@ -61,7 +61,7 @@ async function open(version) {
     ];
     detail.replaceChildren(
       el("h2", {}, `Version ${version}`), ...promotion(about),
-      el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, value)])),
+      el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, value === "" ? "none" : value)])),
       ...lineage(version), ...matchOf(about),
       el("h2", {}, "Files"),
       el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Files" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));

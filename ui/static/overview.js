@@ -14,8 +14,8 @@ function test({ llr, llr_low, llr_high }) {
   const at = (value) => 4 + (92 * (value - llr_low)) / (llr_high - llr_low);
   return svg("svg", { class: "llr", viewBox: "0 0 100 10", preserveAspectRatio: "none", role: "img", "aria-label": `log-likelihood ratio ${llr.toFixed(2)}, between ${llr_low.toFixed(2)} and ${llr_high.toFixed(2)}` },
     svg("rect", { class: "range", x: 4, y: 3, width: 92, height: 4 }),
-    svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 1, y2: 9, "stroke-width": 0.3 }),
-    svg("rect", { class: "now", x: Math.max(0, at(llr) - 0.6), y: 1, width: 1.2, height: 8 }));
+    svg("line", { class: "zero", x1: at(0), x2: at(0), y1: 1, y2: 9 }),
+    svg("line", { class: "now", x1: Math.max(1, at(llr)), x2: Math.max(1, at(llr)), y1: 1, y2: 9 }));
 }
 
 function match({ version, wins, draws, losses, llr, llr_low, llr_high, ...points }) {
@@ -31,7 +31,7 @@ const candidates = (rows) => table([
   ["verdict", (row) => row.status],
   ["age", (row) => (row.age_s === null ? "" : duration(row.age_s)), { right: true }],
   ["games", (row) => (games(row) ? `+${row.wins} =${row.draws} −${row.losses}` : el("span", { class: "dim", title: row.reason }, WITHOUT_GAMES[row.status] ?? "no match"))],
-  ["points", (row) => (games(row) ? `${percent(row.share)}${row.share_low === null ? "" : ` (${Math.round(100 * row.share_low)} to ${percent(row.share_high)})`}` : ""), { right: true }],
+  ["points", (row) => (games(row) ? `${percent(row.share)}${row.share_low === null ? "" : ` (${Math.round(100 * row.share_low)} to ${percent(row.share_high)})`}` : "")],
   ["llr", (row) => (games(row) ? el("span", {}, test(row), signed(row.llr)) : ""), { right: true }],
 ], rows, { caption: "Candidates, newest first", rowClass: (row) => (row.is_champion ? "champion" : "") });
 

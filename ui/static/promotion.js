@@ -37,7 +37,7 @@ function ask(wish) {
   byId("crown-go").textContent = is ? "Promote" : "Roll back";
   const facts = [
     ["Champion now", now.champion === null ? "none" : `version ${now.champion}, ${now.reason}`],
-    ["Champion then", `version ${next}`],
+    ["Champion afterwards", `version ${next}`],
     ...(is ? [["Its verdict", from.status || "never submitted"], ["Its match", match(from)], ["Its rating", from.elo === null ? "none" : rating(from.elo, from.elo_low, from.elo_high)]] : []),
   ];
   byId("crown-facts").replaceChildren(...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));

@@ -6,11 +6,12 @@ const HOLD_S = 2, ASK_EVERY_MS = 2000, FALLBACK = { games: "finished", boards: "
 const LOST = "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.";
 const form = byId("choices"), boards = [];
 let waiting = [], newest = -1, isPaused = matchMedia("(prefers-reduced-motion: reduce)").matches, isAsking = false, askedAt = 0, about = null;
-let stored = null, source = null, live = null;
+let stored = null, source = null, live = null, fault = "", reach = 0;
 
 const chosen = (name) => form.elements[name].value;
 const wantsRunning = () => chosen("games") === "running";
 const showsRunning = () => wantsRunning() && Boolean(live?.games.length);
+const followed = () => `?seat=${about ? chosen("seat") : asked.get("seat") ?? FALLBACK.seat}`;
 const seen = () => (about?.is_hidden ? `?seat=${chosen("seat")}` : "");
 const picture = (game, ply) => `${path("runs", run, game.index === undefined ? "running" : "watch", game.uid, ply)}${seen()}`;
 const replay = (uid) => `/runs/${encodeURIComponent(run)}/games/${encodeURIComponent(uid)}`;
@@ -21,8 +22,9 @@ const models = (versions) => {
 
 /** Write the state of the page; a worker that is away has a notice, and the boards go on with finished games. */
 function tell() {
+  const inUse = boards.filter(({ item }) => !item.hidden).length;
   byId("state").textContent = showsRunning()
-    ? `${boards.filter(({ item }) => !item.hidden).length} games of ${live.worker}`
+    ? `${inUse} game${inUse === 1 ? "" : "s"} of ${live.worker}`
     : stored === null ? "reading…" : `${count(stored)} games stored`;
   byId("state").classList.toggle("good", showsRunning());
   byId("speeds").hidden = showsRunning();
@@ -44,15 +46,20 @@ function learn({ players, is_hidden }) {
   byId("seats").hidden = !is_hidden;
 }
 
-/** Ask for games that are newer than all known ones; a board that waits for one asks at most every two seconds. */
-async function ask(limit) {
-  if (isAsking || Date.now() - askedAt < ASK_EVERY_MS) return;
+/**
+ * Ask for games that are newer than all known ones, and for more boards than before for older ones too. A board that waits for a
+ * game asks at most every two seconds.
+ */
+async function ask(limit, { isAtOnce = false } = {}) {
+  if (isAsking || (!isAtOnce && Date.now() - askedAt < ASK_EVERY_MS)) return;
   isAsking = true;
   askedAt = Date.now();
   try {
-    const found = await fetchJson(`${path("runs", run, "watch")}?${new URLSearchParams({ limit, ...(newest >= 0 ? { after: newest } : {}) })}`);
+    const found = await fetchJson(`${path("runs", run, "watch")}?${new URLSearchParams({ limit, ...(newest >= 0 && limit <= reach ? { after: newest } : {}) })}`);
+    const known = new Set([...waiting, ...boards.map(({ game }) => game)].map((game) => game?.uid));
     newest = Math.max(newest, ...found.games.map(({ index }) => index));
-    waiting = [...found.games, ...waiting].slice(0, limit);
+    reach = Math.max(reach, limit);
+    waiting = [...found.games.filter(({ uid }) => !known.has(uid)), ...waiting].slice(0, limit);
     stored = found.total;
     learn(found);
     tell();
@@ -114,10 +121,10 @@ function follow(board, game) {
 
 /** Take the worker's present games. A game that has ended stays on its board for two seconds, or until there is another. */
 function take(now) {
-  const was = showsRunning();
+  const before = showsRunning() ? live.worker : null;
   live = now;
   learn(now);
-  if (!boards.length || was !== showsRunning()) rebuild();
+  if (!boards.length || before !== (showsRunning() ? now.worker : null)) rebuild();
   if (showsRunning()) boards.forEach((board, number) => {
     const games = now.games.filter((game) => game.board === number);
     const same = games.find(({ uid }) => uid === board.game?.uid), running = games.find(({ scores }) => !scores);
@@ -135,10 +142,27 @@ function listen() {
   source?.close();
   source = null;
   if (!wantsRunning() || isPaused || document.hidden) return;
-  const opened = source = new EventSource(`${path("runs", run, "running", "events")}?seat=${about ? chosen("seat") : asked.get("seat") ?? FALLBACK.seat}`);
+  const opened = source = new EventSource(`${path("runs", run, "running", "events")}${followed()}`);
   const onlyNow = (handle) => (event) => { if (source === opened) handle(event); };
-  opened.addEventListener("games", onlyNow((event) => take(JSON.parse(event.data))));
-  opened.addEventListener("error", onlyNow(() => notice(opened.readyState === EventSource.CLOSED ? "The games in progress cannot be shown. Reload the page for the reason." : LOST, true)));
+  opened.addEventListener("games", onlyNow((event) => { fault = ""; take(JSON.parse(event.data)); }));
+  opened.addEventListener("fault", onlyNow((event) => { fault = JSON.parse(event.data).error; }));
+  opened.addEventListener("error", onlyNow(() => notice(opened.readyState === EventSource.CLOSED ? "The games in progress cannot be shown. Reload the page for the reason." : fault || LOST, true)));
+}
+
+/** Fill the boards of a paused page, which moves nothing: with one look at the worker, or with the start of finished games. */
+async function still() {
+  if (!isPaused) return;
+  try {
+    if (wantsRunning()) {
+      const now = await fetchJson(`${path("runs", run, "running")}${followed()}`);
+      if (isPaused && wantsRunning()) take(now);
+    }
+  } catch (error) {
+    notice(error.message, true);
+  }
+  const empty = showsRunning() ? [] : boards.filter(({ game }) => !game);
+  if (waiting.length < empty.length) await ask(boards.length, { isAtOnce: true });
+  for (const board of empty) if (isPaused && boards.includes(board)) await step(board);
 }
 
 const pause = (seconds) => new Promise((resolve) => { setTimeout(resolve, 1000 * seconds); });
@@ -211,18 +235,21 @@ for (const choice of form.elements.games) {
     tell();
     keep();
     listen();
+    still();
   });
 }
 form.elements.boards.addEventListener("change", () => {
   resize();
   keep();
   if (live) take(live);
+  still();
 });
 form.elements.speed.addEventListener("change", keep);
 form.elements.seat.addEventListener("change", () => {
   keep();
   listen();
   if (!showsRunning()) for (const board of boards) if (board.game) show(board, board.ply);
+  still();
 });
 listen();
 for (let isFirst = true; !about; isFirst = false) { // a run that cannot be read now may be later
@@ -230,5 +257,4 @@ for (let isFirst = true; !about; isFirst = false) { // a run that cannot be read
   if (!about) await pause(ASK_EVERY_MS / 1000);
 }
 if (!boards.length) resize();
-if (isPaused && wantsRunning()) take(await fetchJson(`${path("runs", run, "running")}${seen()}`));
-if (isPaused && !showsRunning()) for (const board of boards) await step(board);
+await still();

@@ -7,6 +7,7 @@ values of a search, from which another hand could be derived, but the picture in
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -22,6 +23,10 @@ _MOST_PLIES = 1 << 16
 _MOST_PICTURE = 1 << 20
 _MOST_PLAYERS = 64
 _LONGEST_NAME = 128
+_MOST_SEED = (1 << 64) - 1
+
+_Count = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class GameInProgress(BaseModel):
@@ -32,19 +37,19 @@ class GameInProgress(BaseModel):
     board: int = Field(ge=0, lt=MOST_BOARDS)
     """Number of the board; games follow one another on it."""
     uid: str = Field(pattern=f"^{UID_PATTERN.pattern}$")
-    versions: tuple[int, ...] = Field(max_length=_MOST_PLAYERS)
+    versions: tuple[_Count, ...] = Field(min_length=1, max_length=_MOST_PLAYERS)
     """Model version of each seat; 0 for a seat without a model."""
     ply: int = Field(ge=0, le=_MOST_PLIES)
     """Number of moves played."""
-    moves: tuple[int, ...] | None = Field(default=None, max_length=_MOST_PLIES)
+    moves: tuple[_Count, ...] | None = Field(default=None, max_length=_MOST_PLIES)
     """Actions from the start; None where information is hidden."""
-    seed: int | None = None
+    seed: int | None = Field(default=None, ge=0, le=_MOST_SEED)
     """Seed of the start; None where information is hidden."""
     picture: str | None = Field(default=None, max_length=_MOST_PICTURE)
     """Position as SVG in the view of the seat, where information is hidden; else None."""
-    values: tuple[float, ...] | None = Field(default=None, max_length=_MOST_PLAYERS)
+    values: tuple[_Number, ...] | None = Field(default=None, max_length=_MOST_PLAYERS)
     """Value of the last move's search for each seat, in [-1, 1]; None without a search, or where information is hidden."""
-    scores: tuple[float, ...] | None = Field(default=None, max_length=_MOST_PLAYERS)
+    scores: tuple[_Number, ...] | None = Field(default=None, max_length=_MOST_PLAYERS)
     """Score of each seat, in [-1, 1]; None while the game goes on."""
 
 
@@ -87,4 +92,8 @@ def read_games(body: bytes) -> GamesInProgress:
     for one in found.games:
         if (one.moves is None) == (one.picture is None) or (one.moves is not None and len(one.moves) != one.ply):
             raise InvalidRequest(f"game {one.uid} of the worker's answer needs either its {one.ply} moves or a picture")
+        if any(figures is not None and len(figures) != len(one.versions) for figures in (one.values, one.scores)):
+            raise InvalidRequest(
+                f"game {one.uid} of the worker's answer has other numbers of values or scores than of versions"
+            )
     return found

@@ -6,7 +6,7 @@ import ipaddress
 
 from zerofleet.errors import ConfigurationError
 
-__all__ = ["is_near", "is_unix", "require_address"]
+__all__ = ["LAST_PORT", "is_loopback", "is_near", "is_unix", "require_address"]
 
 LAST_PORT = 65535
 _SHOWN_CHARACTERS = 100
@@ -21,7 +21,11 @@ def is_near(address: str) -> bool:
     """Return whether a listening address is a unix socket or a loopback address, which no other machine reaches."""
     if is_unix(address):
         return True
-    host = address.rpartition(":")[0].strip("[]")
+    return is_loopback(address.rpartition(":")[0].strip("[]"))
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a listening host, a name or an address, is reached from this machine alone."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
