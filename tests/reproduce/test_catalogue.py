@@ -125,6 +125,8 @@ def tally(scores: dict[str, int], *, seed: int = 0, trained: bool = True) -> Tal
 
 STAR, RULES, TTT = "chinese_checkers_3p", "comparison_players", "tictactoe_take6_rps"
 THIRD, WON = "-0.333333", "1"  # one of three points, and all of them
+NETWORK_BELOW_TWO = "as two seats with search against one network without it: the points of that network, below equal"
+GREEDY_BELOW_TWO = "as two networks without search against one greedy player: the points of greedy, below equal"
 
 
 @pytest.mark.parametrize(
@@ -135,6 +137,12 @@ THIRD, WON = "-0.333333", "1"  # one of three points, and all of them
         (STAR, "training", "the network alone above greedy, without search", {THIRD: 500, "-1": 500}, "missed"),
         (STAR, "training", "search against two networks without it: better than equal", {WON: 700, "-1": 300}, "beaten"),
         (STAR, "training", "search against two networks without it: better than equal", {THIRD: 1000}, "missed"),
+        (STAR, "training", NETWORK_BELOW_TWO, {THIRD: 150}, "beaten"),
+        (STAR, "training", NETWORK_BELOW_TWO, {WON: 140, "-1": 10}, "missed"),
+        (STAR, "training", GREEDY_BELOW_TWO, {WON: 30, "-1": 270}, "beaten"),
+        (STAR, "training", GREEDY_BELOW_TWO, {WON: 200, "-1": 100}, "missed"),
+        ("abalone", "validation", "E6: draws perfect play, both seats", {"0": 2000}, "beaten"),
+        ("abalone", "validation", "E6: draws perfect play, both seats", {"0": 1900, "-1": 100}, "missed"),
         (STAR, "training", "arena: the last version, alone, above two of the version before", {WON: 100, "-1": 50}, "beaten"),
         (STAR, "training", "arena: the last version, alone, above two of the version before", {THIRD: 150}, "missed"),
         (STAR, "training", "arena: the version before, alone, below two of the last version", {THIRD: 150}, "beaten"),
