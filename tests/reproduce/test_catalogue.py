@@ -245,6 +245,18 @@ def test_the_games_of_a_flat_claim_suffice_for_its_band(text, meeting):
         assert verdict(found, claim) == wanted
 
 
+@pytest.mark.parametrize(("won", "wanted"), [(33, "matched"), (34, "matched"), (40, "missed"), (27, "missed")])
+def test_the_shares_of_turns_of_rock_paper_scissors_are_a_third_each_or_missed(won, wanted):
+    claims = [one for one in load_thesis(TTT).experiment("rock_paper_scissors").claims if one.figure.startswith("turns")]
+    assert [claim.figure for claim in claims] == ["turns won", "turns drawn", "turns lost"]
+    for place, claim in enumerate(claims):
+        # a game of 100 random turns has a deviation of 4.7 turns
+        games = [[won + shift, (100 - won - shift) // 2, (101 - won - shift) // 2] for shift in (-5, 5)]
+        turns = {" ".join(str(counts[(other - place) % 3]) for other in range(3)): 250 for counts in games}
+        tallies = [replace(tally({"0": 500}, seed=seed), turns=turns) for seed in range(3)]
+        assert verdict(estimate(tallies, claim.figure), claim) == wanted
+
+
 def test_an_undecided_figure_tells_how_many_games_would_decide_it():
     found = estimate([tally({"1": 55, "-1": 45}, trained=False)], "won")
     assert found is not None

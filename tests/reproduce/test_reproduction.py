@@ -105,6 +105,14 @@ def test_the_page_is_well_formed_and_refers_to_no_other_document(report):
         assert f"<td>{bar}</td>" in page
 
 
+def test_the_page_shows_the_turns_of_rock_paper_scissors_and_of_no_other_game(report):
+    row = report["experiments"][0]["arms"][0]["rows"][0]
+    assert "of 100 turns" not in html_page(report)
+    shares = dict(zip(("turns won", "turns drawn", "turns lost"), (32.5, 33.0, 34.5), strict=True))
+    row["figures"] |= {name: {"value": value} for name, value in shares.items()}
+    assert "<br/>of 100 turns 32.5 won, 33.0 drawn, 34.5 lost</td>" in html_page(report)
+
+
 def test_an_incomplete_reproduction_has_claims_that_were_not_run(tiny, tmp_path):
     shutil.copytree(tiny, tmp_path / "part")
     (tmp_path / "part" / "results" / "td.still.0.json").unlink()

@@ -122,6 +122,33 @@ async def test_the_first_version_has_none_before_it_to_meet():
         assert [tally.meeting for tally in judge.latest] == names
 
 
+@pytest.mark.slow
+def test_turns_of_rock_paper_scissors_are_counted_for_the_seat_of_the_subject(tmp_path):
+    meeting = {
+        "name": "rock",
+        "subject": "rock_paper_scissors_constant:paper",
+        "opponent": "rock_paper_scissors_constant:rock",
+        "seats": [1, 2],
+        "games": 3,
+    }
+    turned = meeting | {"name": "turned", "subject": meeting["opponent"], "opponent": meeting["subject"]}
+    noisy = meeting | {"name": "noisy", "subject": "random"}
+    board = {"game": "rock_paper_scissors", "parameters": {"score": "margin", "turns": "40"}}
+    found = run(tmp_path, kind="match", **board, meetings=[meeting, turned, noisy])["tallies"]
+    assert [tally["turns"] for tally in found[:4]] == [{"40 0 0": 3}] * 2 + [{"0 0 40": 3}] * 2
+    for tally in found[4:]:  # turns won less turns lost are the scores
+        margins = []
+        for text, count in tally["turns"].items():
+            won, drawn, lost = map(int, text.split())
+            assert won + drawn + lost == 40
+            margins += [(won - lost) / 40] * count
+        assert sorted(margins) == pytest.approx(
+            sorted(float(s) for s, n in tally["scores"].items() for _ in range(n)), abs=1e-4
+        )
+    (other,) = run(tmp_path, kind="match", meetings=[BY_SEAT | {"subject": "random", "seats": [1], "games": 2}])["tallies"]
+    assert other["turns"] == {}
+
+
 class Killed(Exception):
     """End of a stage by an interruption."""
 

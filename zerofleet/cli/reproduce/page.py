@@ -27,6 +27,7 @@ _VERDICTS = (
     "result, or too short a training. The figure to match is the sense of a claim, such as 50 % for being ahead, and need "
     "not be the number of the thesis."
 )
+_TURNS = ("turns won", "turns drawn", "turns lost")
 _TRAINING = {
     "points_learner": "share of the points",
     "plies_won": "plies of a game won",
@@ -183,7 +184,8 @@ def _row(arm: Mapping[str, Any], row: Mapping[str, Any], *, first: bool) -> list
     nodes, ms, cpu_ms = ([f"{number:,.1f}" for number in row[name]] for name in names)
     return [
         escape(arm["label"]),
-        f"{escape(row['meeting'])}<br/><code>{escape(row['subject'])}</code> against <code>{escape(row['opponent'])}</code>",
+        f"{escape(row['meeting'])}<br/><code>{escape(row['subject'])}</code> against <code>{escape(row['opponent'])}</code>"
+        + _turns(figures),
         str(row["seat"]),
         f"{row['trained_games']:,}" if row["trained_games"] else "",
         f"{row['games']:,}",
@@ -194,6 +196,12 @@ def _row(arm: Mapping[str, Any], row: Mapping[str, Any], *, first: bool) -> list
         " : ".join(cpu_ms),
         escape(arm["thesis"]) if first else "",
     ]
+
+
+def _turns(figures: Mapping[str, Any]) -> str:
+    """Return the shares of the turns of a meeting of rock paper scissors; empty for other games."""
+    found = [f"{figures[name]['value']:.1f} {name.split()[1]}" for name in _TURNS if name in figures]
+    return f"<br/>of 100 turns {', '.join(found)}" if found else ""
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: frozenset[int] | set[int] = frozenset()) -> str:
