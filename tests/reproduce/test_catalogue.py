@@ -108,6 +108,19 @@ def test_a_player_below_the_thesis_misses_its_claim(name, experiment, text, scor
     assert verdict(estimate([tally], claim.figure), claim) == "missed"
 
 
+TAUGHT = {"chinese_checkers_star37": 143, "abalone": 200}
+"""Samples of a game of the warm start, at least as many as the mean of 84 games here; of Abalone its cap of plies."""
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+@pytest.mark.parametrize("name", NAMES)
+def test_most_of_the_budget_of_alphazero_is_left_for_self_play(name, profile):
+    for one in plan(load_thesis(name), profile):
+        if isinstance(one.stage, AlphaZeroStage):
+            taught = int(one.stage.settings.get("warm_start.games", 0))
+            assert taught * TAUGHT.get(one.stage.game, 0) <= one.stage.samples / 2, one.stage.id
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_claim_about_a_trained_alphazero_states_its_games_of_training(name):
     for experiment in load_thesis(name).experiments:
@@ -125,6 +138,7 @@ def tally(scores: dict[str, int], *, seed: int = 0, trained: bool = True) -> Tal
 
 STAR, RULES, TTT = "chinese_checkers_3p", "comparison_players", "tictactoe_take6_rps"
 THIRD, WON = "-0.333333", "1"  # one of three points, and all of them
+SHALLOW_AHEAD = "R5: one layer of 100 ahead of two of 250 after 100,000 games"
 NETWORK_BELOW_TWO = "as two seats with search against one network without it: the points of that network, below equal"
 GREEDY_BELOW_TWO = "as two networks without search against one greedy player: the points of greedy, below equal"
 
@@ -141,6 +155,9 @@ GREEDY_BELOW_TWO = "as two networks without search against one greedy player: th
         (STAR, "training", NETWORK_BELOW_TWO, {WON: 140, "-1": 10}, "missed"),
         (STAR, "training", GREEDY_BELOW_TWO, {WON: 30, "-1": 270}, "beaten"),
         (STAR, "training", GREEDY_BELOW_TWO, {WON: 200, "-1": 100}, "missed"),
+        ("connect_four_td", "duels", SHALLOW_AHEAD, {"1": 1500, "-1": 500}, "beaten"),
+        ("connect_four_td", "duels", SHALLOW_AHEAD, {"1": 1300, "-1": 700}, "matched"),
+        ("connect_four_td", "duels", SHALLOW_AHEAD, {"1": 900, "-1": 1100}, "missed"),
         ("abalone", "validation", "E6: draws perfect play, both seats", {"0": 2000}, "beaten"),
         ("abalone", "validation", "E6: draws perfect play, both seats", {"0": 1900, "-1": 100}, "missed"),
         (STAR, "training", "arena: the last version, alone, above two of the version before", {WON: 100, "-1": 50}, "beaten"),
@@ -199,6 +216,13 @@ def test_a_claim_is_beaten_or_missed_by_games(name, experiment, text, scores, wa
             "connect_four_td",
             "growth",
             "R5: 500 units at least as good as 100 after 200,000 games, exact depth 3",
+            (900, 800),
+            (800, 900),
+        ),
+        (
+            "connect_four_td",
+            "layers",
+            "R5: one layer of 100 at least as good as two after 100,000 games, exact depth 3",
             (900, 800),
             (800, 900),
         ),

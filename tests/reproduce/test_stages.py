@@ -14,7 +14,7 @@ from laboratory.alphazero import MeetingsJudge
 from laboratory.benches import rhombus_measures
 from laboratory.meetings import Table
 from laboratory.stage import run_stage
-from zerofleet.errors import ModelNotFound
+from zerofleet.errors import ConfigurationError, ModelNotFound
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
 
@@ -147,6 +147,16 @@ def test_turns_of_rock_paper_scissors_are_counted_for_the_seat_of_the_subject(tm
         )
     (other,) = run(tmp_path, kind="match", meetings=[BY_SEAT | {"subject": "random", "seats": [1], "games": 2}])["tallies"]
     assert other["turns"] == {}
+
+
+@pytest.mark.slow
+def test_games_of_agents_that_spend_the_whole_budget_are_an_error_and_not_a_result(tmp_path):
+    warm = SETTINGS | {"warm_start.games": "70", "warm_start.agents": "random"}
+    fields = {"kind": "alphazero", "preset": "tiny", "settings": warm, "judge_every": 20, "meetings": [BY_SEAT | {"games": 1}]}
+    with pytest.raises(
+        ConfigurationError, match=r"have \d+ samples, and the budget is 20: no version was trained; raise samples"
+    ):
+        run(tmp_path, samples=20, **fields)
 
 
 class Killed(Exception):
