@@ -349,6 +349,15 @@ def test_first_weights_have_the_distribution_of_the_settings(initial, hidden, bi
     assert deep.deep_bias.std() == pytest.approx(bias, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("hidden", "layers", "wanted"), [(100, 1, 21_401), (100, 2, 31_501), (100, 3, 41_601), (250, 2, 116_251)]
+)
+def test_networks_of_the_thesis_have_its_numbers_of_weights(hidden, layers, wanted):
+    game = make("connect_four", encoding="feature")
+    net = TdLambda(game, TdLambdaSettings(hidden=hidden, layers=layers), seed=0).net
+    assert sum(array.size for array in net) == wanted
+
+
 def test_weights_that_diverge_end_the_process():
     learner = TdLambda(GAME, SETTINGS, seed=0)
     learner.net.hidden[:] = np.nan
