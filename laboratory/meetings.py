@@ -6,6 +6,7 @@ Games depend on the seed of the stage, the training so far, the meeting and thei
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from itertools import cycle, islice
 import numpy as np
 
 from games.core import Game, State
-from games.positions import new_state
+from games.positions import new_state, replay
 from games.rock_paper_scissors import RockPaperScissors
 from laboratory.evaluation import MemoryEvaluator
 from laboratory.models import ModelEvaluator
@@ -89,13 +90,16 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
     first_moves: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
     turns: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
     efforts = {seat: (Effort(), Effort()) for seat in meeting.seats}
+    maker = _Maker(table.sides, asks_version=table.evaluator is not None)
+    if table.evaluator is None:
+        await asyncio.to_thread(_warm_up, meeting, table, maker)
     begins = meeting.opening_plies == 0 and table.game.spec().information == "perfect"
     games = play_games(
         table.game,
         _pairings(meeting, table, players),
         _evaluator(table),
         settings=settings,
-        make_agent=_Maker(table.sides, asks_version=table.evaluator is not None),
+        make_agent=maker,
     )
     async for result in games:
         seat = result.seating.index(0) + 1
@@ -113,6 +117,13 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
         )
         for seat in meeting.seats
     ]
+
+
+def _warm_up(meeting: Meeting, table: Table, make: _Maker) -> None:
+    """Let each agent choose a move where the first game begins, so that no move of a game is charged with compilation."""
+    first = replay(table.game, next(_lines(meeting, table.game, 0)))
+    for side, written in ((_SUBJECT, meeting.subject), (_OPPONENT, meeting.opponent)):
+        make(f"{side}{_SIDE}{written}", table.game).choose(table.game, first.copy(), np.random.default_rng(0))
 
 
 def _player(side: str, written: str, table: Table) -> Player:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import games
+from games.positions import legal
+from laboratory import meetings
 from laboratory.alphazero import MeetingsJudge
 from laboratory.benches import rhombus_measures
 from laboratory.meetings import Table
 from laboratory.stage import run_stage
+from zerofleet.agents.base import Choice
 from zerofleet.errors import ConfigurationError, ModelNotFound
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
@@ -147,6 +151,31 @@ def test_turns_of_rock_paper_scissors_are_counted_for_the_seat_of_the_subject(tm
         )
     (other,) = run(tmp_path, kind="match", meetings=[BY_SEAT | {"subject": "random", "seats": [1], "games": 2}])["tallies"]
     assert other["turns"] == {}
+
+
+class Loading:
+    """Agent whose first move in this process takes 0.3 s of processor time, as one that is compiled or loaded."""
+
+    name = "loading"
+    loaded = False
+
+    def choose(self, game, state, rng):
+        if not Loading.loaded:
+            Loading.loaded = True
+            end_s = time.process_time() + 0.3
+            while time.process_time() < end_s:
+                pass
+        return Choice(int(legal(game, state)[0]))
+
+
+@pytest.mark.slow
+def test_the_time_of_moves_is_without_that_of_compilation(tmp_path, monkeypatch):
+    monkeypatch.setattr(meetings, "make_agent", lambda *_, **__: Loading())
+    meeting = {"name": "m", "subject": "a", "opponent": "b", "games": 2, "opening_plies": 2}
+    (found,) = run(tmp_path, kind="match", meetings=[meeting])["tallies"]
+    assert Loading.loaded
+    assert sum(found["scores"].values()) == 2
+    assert found["subject_cpu_ms"] < 10.0  # 0.3 s over at most eight moves would be at least 37 ms
 
 
 @pytest.mark.slow
