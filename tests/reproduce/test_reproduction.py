@@ -106,6 +106,14 @@ def test_the_page_is_well_formed_and_refers_to_no_other_document(report):
         assert f"<td>{bar}</td>" in page
 
 
+def test_a_count_has_no_interval_on_the_page(report):
+    claim = next(claim for one in report["experiments"] for claim in one["claims"] if claim["estimate"])
+    claim["estimate"] |= {"value": 3187.4, "low": 3187.4, "high": 3187.4, "interval": "games"}
+    assert "3,187.4 (3,187.4 to 3,187.4)</td>" in html_page(report)
+    claim["estimate"]["interval"] = "count"
+    assert "3,187.4</td>" in html_page(report)
+
+
 def test_the_page_shows_the_turns_of_rock_paper_scissors_and_of_no_other_game(report):
     row = report["experiments"][0]["arms"][0]["rows"][0]
     assert "of 100 turns" not in html_page(report)

@@ -71,7 +71,7 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
     for experiment in experiments:
         for claim in experiment["claims"]:
             found = claim["estimate"]
-            ours = "" if found is None else f"{found['value']:.1f} ({found['low']:.1f} to {found['high']:.1f})"
+            ours = "" if found is None else _with_interval(found)
             size = "" if found is None else _size(claim)
             kind = claim["verdict"].replace(" ", "-")
             shown = f'<span class="v {kind}">{claim["verdict"]}</span>' + (
@@ -82,6 +82,12 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
     return _table(
         ["claim", "figure", "thesis", "to match; to beat", "here, 95 %", "games, seats, seeds", "verdict"], rows, numbers={4}
     )
+
+
+def _with_interval(found: Mapping[str, Any]) -> str:
+    """Return a figure with its interval; a count has none."""
+    interval = "" if found["interval"] == "count" else f" ({found['low']:,.1f} to {found['high']:,.1f})"
+    return f"{found['value']:,.1f}{interval}"
 
 
 def _bar(bar: Mapping[str, Any]) -> str:
