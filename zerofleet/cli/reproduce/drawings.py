@@ -13,7 +13,7 @@ __all__ = ["draw_experiment"]
 
 _WIDTH_IN, _ROW_IN, _CURVE_IN = 7.2, 0.3, 3.2
 _MOST_LINES = 12
-"""Number of lines that can be told apart; if there are more, a line is the mean of a meeting over its seats, without a band."""
+"""Number of lines that remain distinct; if there are more, a line is the mean of a meeting over its seats, without a band."""
 
 
 def draw_experiment(experiment: dict[str, Any], prefix: str) -> str:
