@@ -25,7 +25,8 @@ def turn_results(finished: FinishedGame, seat: int) -> np.ndarray:
     own, other = moves[finished.movers == seat], moves[finished.movers != seat]
     turns = min(len(own), len(other))  # a game that was resigned may end within a turn
     # each choice beats the one before it
-    return np.array([_DRAWN, _WON, _LOST], dtype=np.int8)[(own[:turns] - other[:turns]) % 3]
+    results: np.ndarray = np.array([_DRAWN, _WON, _LOST], dtype=np.int8)[(own[:turns] - other[:turns]) % 3]
+    return results
 
 
 class RockPaperScissorsTurns:
