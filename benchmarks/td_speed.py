@@ -73,9 +73,11 @@ def main() -> int:
     parser.add_argument("--games", type=int, default=2_000)
     parser.add_argument("--slots", type=int, default=128)
     parser.add_argument("--hidden", type=int, default=100)
+    parser.add_argument("--layers", type=int, default=1, help="hidden layers")
     parser.add_argument("--encoding", default="planes", help="planes, naive, extended or feature")
     given = parser.parse_args()
-    learner = TdLambda(make("connect_four", encoding=given.encoding), TdLambdaSettings(hidden=given.hidden), seed=0)
+    settings = TdLambdaSettings(hidden=given.hidden, layers=given.layers)
+    learner = TdLambda(make("connect_four", encoding=given.encoding), settings, seed=0)
     play_and_learn(learner, Parts(), slots=given.slots, seed=0)  # compiles
     parts = Parts()
     while parts.games < given.games:

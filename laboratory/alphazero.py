@@ -20,7 +20,7 @@ from laboratory.loop import Event, Loop
 from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
 from laboratory.networks import Networks
-from zerofleet.errors import Diverged
+from zerofleet.errors import ConfigurationError, Diverged
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets.theses.stages import PREVIOUS, AlphaZeroStage
 from zerofleet.presets.trial import Trial
@@ -106,7 +106,8 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         folder: Folder of the stage, empty or of an earlier start.
         emit: Called with the share of the budget spent and a remark.
 
-    Raises the errors of the loop, `Diverged` excepted: the result then has the reason. Cancellation: another start continues.
+    Raises the errors of the loop, `Diverged` excepted: the result then has the reason; `ConfigurationError` if games of agents
+    spend the whole budget, so that no version was trained. Cancellation: another start continues.
     """
     kept, run = _Kept(folder), folder / _RUN
     if kept.result is not None:  # killed before the result was read
@@ -136,6 +137,11 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
 
     try:
         await Loop(trial, run, judge=judge, emit=on_event, start=kept.starts, judged=kept.planned).run()
+        if not end["version"]:
+            raise ConfigurationError(
+                f"stage {stage.id}: {end['games']:,} games of the warm start have {end['samples']:,} samples, and the budget "
+                f"is {stage.samples:,}: no version was trained; raise samples, or lower warm_start.games"
+            )
         totals = {name: end[name] for name in (*_TOTALS, "weights")} | kept.sums | {"starts": kept.starts}
         found: dict[str, Any] = {"measures": trained_measures([point["losses"] for point in kept.curve]), "totals": totals}
     except Diverged as error:

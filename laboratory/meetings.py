@@ -6,16 +6,18 @@ Games depend on the seed of the stage, the training so far, the meeting and thei
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 
 import numpy as np
 
 from games.core import Game, State
-from games.positions import new_state
+from games.positions import new_state, replay
+from games.rock_paper_scissors import RockPaperScissors
 from laboratory.evaluation import MemoryEvaluator
 from laboratory.models import ModelEvaluator
 from zerofleet.agents import Agent, make_agent
@@ -24,6 +26,8 @@ from zerofleet.agents.model.search_options import parse_search
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import CURRENT, PREVIOUS, Meeting
+from zerofleet.strength.behaviour.finished import of_moves
+from zerofleet.strength.behaviour.rock_paper_scissors import turn_results
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.matches import Effort, GameResult, MatchSettings, Opening, Pairing, Player, draw_openings, play_games
 
@@ -84,23 +88,42 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
     )
     scores: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
     first_moves: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
+    turns: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
     efforts = {seat: (Effort(), Effort()) for seat in meeting.seats}
+    maker = _Maker(table.sides, asks_version=table.evaluator is not None)
+    if table.evaluator is None:
+        await asyncio.to_thread(_warm_up, meeting, table, maker)
     begins = meeting.opening_plies == 0 and table.game.spec().information == "perfect"
     games = play_games(
         table.game,
         _pairings(meeting, table, players),
         _evaluator(table),
         settings=settings,
-        make_agent=_Maker(table.sides, asks_version=table.evaluator is not None),
+        make_agent=maker,
     )
     async for result in games:
         seat = result.seating.index(0) + 1
         scores[seat][_text(result.scores[seat - 1])] += 1
         if begins and seat == 1:
             first_moves[seat][table.game.action_name(new_state(table.game), result.moves[0])] += 1
+        if isinstance(table.game, RockPaperScissors):
+            turns[seat][_turns(table.game, result, seat)] += 1
         efforts[seat] = _added(efforts[seat], result)
         on_game()
-    return [_tally(meeting, table, seat, scores[seat], first_moves[seat], efforts[seat]) for seat in meeting.seats]
+    return [
+        replace(
+            _tally(meeting, table, seat, scores[seat], first_moves[seat], efforts[seat]),
+            turns=dict(sorted(turns[seat].items())),
+        )
+        for seat in meeting.seats
+    ]
+
+
+def _warm_up(meeting: Meeting, table: Table, make: _Maker) -> None:
+    """Let each agent choose a move where the first game begins, so that no move of a game is charged with compilation."""
+    first = replay(table.game, next(_lines(meeting, table.game, 0)))
+    for side, written in ((_SUBJECT, meeting.subject), (_OPPONENT, meeting.opponent)):
+        make(f"{side}{_SIDE}{written}", table.game).choose(table.game, first.copy(), np.random.default_rng(0))
 
 
 def _player(side: str, written: str, table: Table) -> Player:
@@ -170,6 +193,13 @@ def _evaluator(table: Table) -> Evaluator:
 
 def _added(before: tuple[Effort, Effort], result: GameResult) -> tuple[Effort, Effort]:
     return before[0] + result.efforts[0], before[1] + result.efforts[1]
+
+
+def _turns(game: RockPaperScissors, result: GameResult, seat: int) -> str:
+    """Return the numbers of turns that a seat won, drew and lost."""
+    results = turn_results(of_moves(game, result.moves, seed=0, scores=result.scores), seat - 1)
+    lost, drawn, won = np.bincount(results, minlength=3)
+    return f"{won} {drawn} {lost}"
 
 
 def _text(score: float) -> str:

@@ -25,10 +25,11 @@ SEVEN = ModelVersion(7)
 class Local:
     """Evaluation in this process by one perceptron with random weights, under every version."""
 
-    def __init__(self, game, *, sign=-1.0, seed=0):
+    def __init__(self, game, *, sign=-1.0, seed=0, layers=1):
         rng = np.random.default_rng(seed)
         inputs, units = game.spec().num_inputs, 10
-        net = Perceptron(rng.normal(size=(inputs, units)), rng.normal(size=units), rng.normal(size=units), rng.normal(size=1))
+        sizes = ((inputs, units), units, units, 1, (layers - 1, units, units), (layers - 1, units))
+        net = Perceptron(*(rng.normal(size=size) for size in sizes))
         self.network = bit_perceptron(net, game.spec(), sign=sign)
 
     def __call__(self, batch, version):
@@ -66,10 +67,10 @@ def same(fast, slow):
     assert (fast.nodes, fast.exhausted) == (slow.nodes, slow.exhausted)
 
 
-@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(("ordered", "layers"), [(True, 1), (False, 1), (True, 2)])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_alpha_beta_finds_the_same_values_in_the_same_order(ordered, sign):
-    local = Local(GAME, sign=sign)
+def test_alpha_beta_finds_the_same_values_in_the_same_order(ordered, layers, sign):
+    local = Local(GAME, sign=sign, layers=layers)
     for state in positions(GAME):
         fast = PerceptronSearch(GAME, state, local.network, deepest=6, ordered=ordered)
         slow = NetworkSearch(GAME, state, local, version=SEVEN, ordered=ordered)

@@ -108,6 +108,19 @@ def test_a_player_below_the_thesis_misses_its_claim(name, experiment, text, scor
     assert verdict(estimate([tally], claim.figure), claim) == "missed"
 
 
+TAUGHT = {"chinese_checkers_star37": 143, "abalone": 200}
+"""Samples of a game of the warm start, at least as many as the mean of 84 games here; of Abalone its cap of plies."""
+
+
+@pytest.mark.parametrize("profile", ["quick", "full"])
+@pytest.mark.parametrize("name", NAMES)
+def test_most_of_the_budget_of_alphazero_is_left_for_self_play(name, profile):
+    for one in plan(load_thesis(name), profile):
+        if isinstance(one.stage, AlphaZeroStage):
+            taught = int(one.stage.settings.get("warm_start.games", 0))
+            assert taught * TAUGHT.get(one.stage.game, 0) <= one.stage.samples / 2, one.stage.id
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_claim_about_a_trained_alphazero_states_its_games_of_training(name):
     for experiment in load_thesis(name).experiments:
@@ -125,6 +138,9 @@ def tally(scores: dict[str, int], *, seed: int = 0, trained: bool = True) -> Tal
 
 STAR, RULES, TTT = "chinese_checkers_3p", "comparison_players", "tictactoe_take6_rps"
 THIRD, WON = "-0.333333", "1"  # one of three points, and all of them
+SHALLOW_AHEAD = "R5: one layer of 100 ahead of two of 250 after 100,000 games"
+NETWORK_BELOW_TWO = "as two seats with search against one network without it: the points of that network, below equal"
+GREEDY_BELOW_TWO = "as two networks without search against one greedy player: the points of greedy, below equal"
 
 
 @pytest.mark.parametrize(
@@ -135,6 +151,15 @@ THIRD, WON = "-0.333333", "1"  # one of three points, and all of them
         (STAR, "training", "the network alone above greedy, without search", {THIRD: 500, "-1": 500}, "missed"),
         (STAR, "training", "search against two networks without it: better than equal", {WON: 700, "-1": 300}, "beaten"),
         (STAR, "training", "search against two networks without it: better than equal", {THIRD: 1000}, "missed"),
+        (STAR, "training", NETWORK_BELOW_TWO, {THIRD: 150}, "beaten"),
+        (STAR, "training", NETWORK_BELOW_TWO, {WON: 140, "-1": 10}, "missed"),
+        (STAR, "training", GREEDY_BELOW_TWO, {WON: 30, "-1": 270}, "beaten"),
+        (STAR, "training", GREEDY_BELOW_TWO, {WON: 200, "-1": 100}, "missed"),
+        ("connect_four_td", "duels", SHALLOW_AHEAD, {"1": 1500, "-1": 500}, "beaten"),
+        ("connect_four_td", "duels", SHALLOW_AHEAD, {"1": 1300, "-1": 700}, "matched"),
+        ("connect_four_td", "duels", SHALLOW_AHEAD, {"1": 900, "-1": 1100}, "missed"),
+        ("abalone", "validation", "E6: draws perfect play, both seats", {"0": 2000}, "beaten"),
+        ("abalone", "validation", "E6: draws perfect play, both seats", {"0": 1900, "-1": 100}, "missed"),
         (STAR, "training", "arena: the last version, alone, above two of the version before", {WON: 100, "-1": 50}, "beaten"),
         (STAR, "training", "arena: the last version, alone, above two of the version before", {THIRD: 150}, "missed"),
         (STAR, "training", "arena: the version before, alone, below two of the last version", {THIRD: 150}, "beaten"),
@@ -195,6 +220,13 @@ def test_a_claim_is_beaten_or_missed_by_games(name, experiment, text, scores, wa
             (800, 900),
         ),
         (
+            "connect_four_td",
+            "layers",
+            "R5: one layer of 100 at least as good as two after 100,000 games, exact depth 3",
+            (900, 800),
+            (800, 900),
+        ),
+        (
             STAR,
             "training",
             "the first seat of the network without search has more points than the third",
@@ -235,6 +267,18 @@ def test_the_games_of_a_flat_claim_suffice_for_its_band(text, meeting):
         assert found is not None
         assert (found.high - found.low) / 2.0 < claim.tolerance / 2.0
         assert verdict(found, claim) == wanted
+
+
+@pytest.mark.parametrize(("won", "wanted"), [(33, "matched"), (34, "matched"), (40, "missed"), (27, "missed")])
+def test_the_shares_of_turns_of_rock_paper_scissors_are_a_third_each_or_missed(won, wanted):
+    claims = [one for one in load_thesis(TTT).experiment("rock_paper_scissors").claims if one.figure.startswith("turns")]
+    assert [claim.figure for claim in claims] == ["turns won", "turns drawn", "turns lost"]
+    for place, claim in enumerate(claims):
+        # a game of 100 random turns has a deviation of 4.7 turns
+        games = [[won + shift, (100 - won - shift) // 2, (101 - won - shift) // 2] for shift in (-5, 5)]
+        turns = {" ".join(str(counts[(other - place) % 3]) for other in range(3)): 250 for counts in games}
+        tallies = [replace(tally({"0": 500}, seed=seed), turns=turns) for seed in range(3)]
+        assert verdict(estimate(tallies, claim.figure), claim) == wanted
 
 
 def test_an_undecided_figure_tells_how_many_games_would_decide_it():

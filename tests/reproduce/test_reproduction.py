@@ -19,6 +19,7 @@ import pytest
 
 from laboratory.stage import run_stage
 from zerofleet.cli import main
+from zerofleet.cli.reproduce.drawings import _mean_net, draw_experiment
 from zerofleet.cli.reproduce.page import html_page
 from zerofleet.cli.reproduce.report import build_report
 from zerofleet.cli.reproduce.results import StageResults
@@ -103,6 +104,45 @@ def test_the_page_is_well_formed_and_refers_to_no_other_document(report):
         assert claim["text"] in page
     for bar in ("at least 95.6; more than 95.6", "at most 0.1; less than 0.1", "at least 0; more than 0"):
         assert f"<td>{bar}</td>" in page
+
+
+def test_a_count_has_no_interval_on_the_page(report):
+    claim = next(claim for one in report["experiments"] for claim in one["claims"] if claim["estimate"])
+    claim["estimate"] |= {"value": 3187.4, "low": 3187.4, "high": 3187.4, "interval": "games"}
+    assert "3,187.4 (3,187.4 to 3,187.4)</td>" in html_page(report)
+    claim["estimate"]["interval"] = "count"
+    assert "3,187.4</td>" in html_page(report)
+
+
+def test_the_page_shows_the_turns_of_rock_paper_scissors_and_of_no_other_game(report):
+    row = report["experiments"][0]["arms"][0]["rows"][0]
+    assert "of 100 turns" not in html_page(report)
+    shares = dict(zip(("turns won", "turns drawn", "turns lost"), (32.5, 33.0, 34.5), strict=True))
+    row["figures"] |= {name: {"value": value} for name, value in shares.items()}
+    assert "<br/>of 100 turns 32.5 won, 33.0 drawn, 34.5 lost</td>" in html_page(report)
+
+
+@pytest.mark.parametrize(("meetings", "seats_are_joined"), [(4, False), (5, True)])
+def test_lines_of_seats_are_joined_where_there_are_too_many(meetings, seats_are_joined):
+    net = {"value": 10.0, "low": 0.0, "high": 20.0}
+    rows = [
+        {"meeting": f"m{number}", "seat": seat, "trained_games": at, "games": seat, "figures": {"net": net}}
+        for number in range(meetings)
+        for seat in (1, 2, 3)
+        for at in (100, 200)
+    ]
+    drawn = draw_experiment({"arms": [{"name": "a", "label": "arm", "rows": rows}]}, "f0")
+    assert ("arm: m0, seat 1<" in drawn) == (not seats_are_joined)
+    assert ("arm: m0<" in drawn) == seats_are_joined
+    assert ("mean of the seats" in drawn) == seats_are_joined
+    assert drawn.count("arm: m") == (meetings if seats_are_joined else 3 * meetings)
+
+
+def test_the_joined_line_is_the_mean_over_games():
+    nets = [
+        {"figures": {"net": {"value": value}}, "games": games, "trained_games": 5} for value, games in ((10.0, 1), (40.0, 2))
+    ]
+    assert _mean_net(nets, 5) == pytest.approx(30.0)
 
 
 def test_an_incomplete_reproduction_has_claims_that_were_not_run(tiny, tmp_path):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import games
+from games.positions import legal
+from laboratory import meetings
 from laboratory.alphazero import MeetingsJudge
 from laboratory.benches import rhombus_measures
 from laboratory.meetings import Table
 from laboratory.stage import run_stage
+from zerofleet.agents.base import Choice
 from zerofleet.cli.reproduce.results import StageResults
-from zerofleet.errors import InvalidRequest, ModelNotFound
+from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
 
@@ -122,6 +126,68 @@ async def test_the_first_version_has_none_before_it_to_meet():
     for version, names in ((1, ["rules", "rules"]), (2, ["rules", "rules", "arena"])):
         await judge.judge(UniformEvaluator(2), version)
         assert [tally.meeting for tally in judge.latest] == names
+
+
+@pytest.mark.slow
+def test_turns_of_rock_paper_scissors_are_counted_for_the_seat_of_the_subject(tmp_path):
+    meeting = {
+        "name": "rock",
+        "subject": "rock_paper_scissors_constant:paper",
+        "opponent": "rock_paper_scissors_constant:rock",
+        "seats": [1, 2],
+        "games": 3,
+    }
+    turned = meeting | {"name": "turned", "subject": meeting["opponent"], "opponent": meeting["subject"]}
+    noisy = meeting | {"name": "noisy", "subject": "random"}
+    board = {"game": "rock_paper_scissors", "parameters": {"score": "margin", "turns": "40"}}
+    found = run(tmp_path, kind="match", **board, meetings=[meeting, turned, noisy])["tallies"]
+    assert [tally["turns"] for tally in found[:4]] == [{"40 0 0": 3}] * 2 + [{"0 0 40": 3}] * 2
+    for tally in found[4:]:  # turns won less turns lost are the scores
+        margins = []
+        for text, count in tally["turns"].items():
+            won, drawn, lost = map(int, text.split())
+            assert won + drawn + lost == 40
+            margins += [(won - lost) / 40] * count
+        assert sorted(margins) == pytest.approx(
+            sorted(float(s) for s, n in tally["scores"].items() for _ in range(n)), abs=1e-4
+        )
+    (other,) = run(tmp_path, kind="match", meetings=[BY_SEAT | {"subject": "random", "seats": [1], "games": 2}])["tallies"]
+    assert other["turns"] == {}
+
+
+class Loading:
+    """Agent whose first move in this process takes 0.3 s of processor time, as one that is compiled or loaded."""
+
+    name = "loading"
+    loaded = False
+
+    def choose(self, game, state, rng):
+        if not Loading.loaded:
+            Loading.loaded = True
+            end_s = time.process_time() + 0.3
+            while time.process_time() < end_s:
+                pass
+        return Choice(int(legal(game, state)[0]))
+
+
+@pytest.mark.slow
+def test_the_time_of_moves_is_without_that_of_compilation(tmp_path, monkeypatch):
+    monkeypatch.setattr(meetings, "make_agent", lambda *_, **__: Loading())
+    meeting = {"name": "m", "subject": "a", "opponent": "b", "games": 2, "opening_plies": 2}
+    (found,) = run(tmp_path, kind="match", meetings=[meeting])["tallies"]
+    assert Loading.loaded
+    assert sum(found["scores"].values()) == 2
+    assert found["subject_cpu_ms"] < 10.0  # 0.3 s over at most eight moves would be at least 37 ms
+
+
+@pytest.mark.slow
+def test_games_of_agents_that_spend_the_whole_budget_are_an_error_and_not_a_result(tmp_path):
+    warm = SETTINGS | {"warm_start.games": "70", "warm_start.agents": "random"}
+    fields = {"kind": "alphazero", "preset": "tiny", "settings": warm, "judge_every": 20, "meetings": [BY_SEAT | {"games": 1}]}
+    with pytest.raises(
+        ConfigurationError, match=r"have \d+ samples, and the budget is 20: no version was trained; raise samples"
+    ):
+        run(tmp_path, samples=20, **fields)
 
 
 class Killed(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,30 @@ def test_net_counts_wins_less_losses_and_points_count_draws_as_half():
     assert (net.value, points.value) == pytest.approx((40.0, 70.0))
     assert (net.low, net.high) == pytest.approx((2 * points.low - 100, 2 * points.high - 100))
     assert points.low < 70.0 < points.high
+
+
+def test_shares_of_turns_are_means_over_games():
+    # shares of the turns won: 30, 40, 40 and 50 %
+    counted = replace(tally({"-0.1": 1, "0": 3}), turns={"30 30 40": 1, "40 20 40": 2, "50 0 50": 1})
+    won, drawn, lost = (estimate([counted], figure) for figure in ("turns won", "turns drawn", "turns lost"))
+    assert won is not None
+    assert drawn is not None
+    assert lost is not None
+    assert (won.value, drawn.value, lost.value) == pytest.approx((40.0, 17.5, 42.5))
+    assert (won.games, won.interval) == (4, "games")
+    assert won.low < 40.0 < won.high
+    # a game is one observation: the interval is that of four shares and not of 400 turns
+    assert won.high - won.low > 10.0
+    assert estimate([tally({"1": 4})], "turns won") is None
+
+
+def test_shares_of_turns_over_seeds_have_students_interval():
+    # 30, 40, 50 %: 40 -+ 4.303 * 10 / sqrt(3)
+    games = [replace(tally({"0": 5}, seed=won), turns={f"{won} {100 - 2 * won} {won}": 5}) for won in (30, 40, 50)]
+    got = estimate(games, "turns won")
+    half = 4.303 * 10 / math.sqrt(3)
+    assert got is not None
+    assert (got.value, got.low, got.high) == pytest.approx((40.0, 40.0 - half, 40.0 + half))
 
 
 def test_training_seeds_are_the_observations_and_their_interval_is_students():

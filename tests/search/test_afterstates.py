@@ -197,18 +197,20 @@ def test_a_block_refuses_what_it_cannot_play():
     assert block.idle() == [0, 1]
 
 
+@pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("units", [1, 16, 100])
-def test_the_fast_perceptron_agrees_with_the_exact_one(units):
+def test_the_fast_perceptron_agrees_with_the_exact_one(units, layers):
     rng = np.random.default_rng(3)
     inputs = 27
-    exact = Perceptron(rng.normal(size=(inputs, units)) * 3, rng.normal(size=units), rng.normal(size=units), rng.normal(size=1))
+    sizes = ((inputs, units), units, units, 1, (layers - 1, units, units), (layers - 1, units))
+    exact = Perceptron(*(rng.normal(size=size) * (3 if size == sizes[0] else 1) for size in sizes))
     fast = Perceptron(*(array.astype(np.float32) for array in exact))
     packed = rng.integers(0, 256, (200, 4), dtype=np.uint8)
     out = np.empty(len(packed), np.float32)
     values(fast, packed, out)
     every = np.arange(inputs + 1, dtype=np.int32)
     table = InputTable(every, every[:-1].copy(), np.ones(inputs), np.zeros(inputs))
-    x, active, hidden = np.empty(inputs), np.empty(inputs, np.int32), np.empty(units)
+    x, active, hidden = np.empty(inputs), np.empty(inputs, np.int32), np.empty((layers, units))
     for row, state in enumerate(packed):
         count = read_inputs_of(table, state, x, active)
         assert active[:count].tolist() == np.flatnonzero(np.unpackbits(state, bitorder="little")[:inputs]).tolist()

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load
 
 from games import core, positions
 from games.core import make
@@ -15,6 +16,7 @@ from games.reading import read_inputs
 from trainer.learners.contract import Accounts
 from trainer.learners.td_lambda.experience import read_experience
 from trainer.learners.td_lambda.learner import TdLambda
+from trainer.learners.td_lambda.served import as_tensors
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -25,6 +27,7 @@ from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.errors import ConfigurationError, CorruptModel, InvalidRequest, VersionSkew
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
+from zerofleet.evaluators.in_process.values import ValueNetwork
 from zerofleet.presets.td_lambda import TdLambdaSettings
 from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.search.afterstates.settings import AfterstateSettings
@@ -148,9 +151,10 @@ def test_each_game_is_learned_from_once_and_in_order(tmp_path):
     training.replay.close()
 
 
-def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_path):
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_path, layers):
     records = play(12)
-    first = open_training(settings_of(tmp_path, trace_decay=0.6), GAME)
+    first = open_training(settings_of(tmp_path, trace_decay=0.6, layers=layers), GAME)
     keep(first, records[:9])
     for _ in range(4):
         first.learner.step()
@@ -160,7 +164,7 @@ def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_pat
         first.learner.step()
     reached = weights(first.learner)
     first.replay.close()
-    second = open_training(settings_of(tmp_path, trace_decay=0.6), GAME)
+    second = open_training(settings_of(tmp_path, trace_decay=0.6, layers=layers), GAME)
     assert (second.learner.state.step, second.learner.steps_allowed()) == (4, 5)
     assert_equal(weights(second.learner), saved)
     for _ in range(3):
@@ -193,16 +197,19 @@ def chances_of(net, spec, states):
     """The perceptron as its formula is written, on the numbers of `games.reading`."""
     planes = np.unpackbits(states, axis=1, bitorder="little")[:, : math.prod(spec.planes)].reshape(-1, *spec.planes)
     hidden = 1 / (1 + np.exp(-(read_inputs(planes, spec.reading) @ net.hidden + net.hidden_bias)))
+    for further, bias in zip(net.deep, net.deep_bias, strict=True):
+        hidden = 1 / (1 + np.exp(-(hidden @ further + bias)))
     return 1 / (1 + np.exp(-(hidden @ net.out + net.out_bias[0])))
 
 
-@pytest.mark.parametrize("successor", ["own", "every_ply"])
-def test_a_stored_version_answers_with_the_values_of_the_learner(tmp_path, successor):
-    training = open_training(settings_of(tmp_path, successor=successor), GAME)
+@pytest.mark.parametrize(("successor", "layers"), [("own", 1), ("every_ply", 1), ("own", 3)])
+def test_a_stored_version_answers_with_the_values_of_the_learner(tmp_path, successor, layers):
+    training = open_training(settings_of(tmp_path, successor=successor, layers=layers), GAME)
     keep(training, play(5))
     training.train(60.0, lambda: False)
     version = training.publish_candidate()
     manifest = training.store.verify("tic_tac_toe", version, game=GAME)
+    assert list(manifest.network["hidden"]) == [8] * layers
     states, legal, golden_policy, golden_value = manifest.golden.arrays()
     learner = training.learner
     chances = chances_of(learner.net, GAME.spec(), states)
@@ -256,14 +263,15 @@ def test_another_network_is_not_evaluated_in_process(tmp_path):
     training.replay.close()
 
 
-def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path):
-    first = open_training(settings_of(tmp_path), GAME)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path, layers):
+    first = open_training(settings_of(tmp_path, layers=layers), GAME)
     stored = weights(first.learner)
     keep(first, play(3))
     first.replay.close()
     for file in sorted((tmp_path / "replay" / "checkpoints").rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
-    second = open_training(settings_of(tmp_path), GAME)
+    second = open_training(settings_of(tmp_path, layers=layers), GAME)
     for mine, other in zip(weights(second.learner), stored, strict=True):
         np.testing.assert_allclose(mine, other, atol=1e-6)
     assert (len(second.replay.log), second.learner.steps_allowed()) == (3, 0)  # no game is used twice
@@ -274,6 +282,8 @@ def test_a_checkpoint_of_another_network_or_learner_is_refused(tmp_path):
     open_training(settings_of(tmp_path), GAME).replay.close()
     with pytest.raises(VersionSkew, match="the checkpoint has network"):
         open_training(settings_of(tmp_path, hidden=9), GAME)
+    with pytest.raises(VersionSkew, match="the checkpoint has network"):
+        open_training(settings_of(tmp_path, layers=2), GAME)
     other = TrainerSettings(run_dir=tmp_path, game="tic_tac_toe", preset="tiny")
     with pytest.raises((CorruptModel, VersionSkew)):
         open_training(other, GAME)
@@ -289,6 +299,32 @@ def test_a_checkpoint_with_the_words_of_its_game_as_numbers_is_still_read():
     again = TdLambda(game, SETTINGS, seed=2)
     again.restore(*TdLambda.unpack(json.dumps(stored).encode(), tensors, where="a test"))
     assert_equal(weights(again), weights(learner))
+
+
+def test_a_network_of_one_hidden_layer_is_stored_as_before_there_were_several():
+    learner = TdLambda(GAME, SETTINGS, seed=1)
+    _, tensors = learner.pack(Accounts())
+    assert sorted(load(tensors)) == ["hidden", "hidden_bias", "out", "out_bias"]
+    assert sorted(load(TdLambda(GAME, SETTINGS.model_copy(update={"layers": 2}), seed=1).pack(Accounts())[1])) == [
+        "deep",
+        "deep_bias",
+        "hidden",
+        "hidden_bias",
+        "out",
+        "out_bias",
+    ]
+
+
+def test_a_stored_network_without_one_of_its_layers_is_refused(tmp_path):
+    training = open_training(settings_of(tmp_path, layers=3), GAME)
+    manifest = training.store.verify("tic_tac_toe", 1, game=GAME)
+    tensors = {name: tensor.numpy() for name, tensor in as_tensors(training.learner.net).items()}
+    states, legal, _, golden_value = manifest.golden.arrays()
+    network = ValueNetwork(manifest, tensors, GAME.spec())
+    np.testing.assert_allclose(network(LeafBatch(states, legal))[1], golden_value, atol=1e-5)
+    with pytest.raises(CorruptModel, match=r"deep\.1\.bias has no such layer, want \(8,\)"):
+        ValueNetwork(manifest, {name: array for name, array in tensors.items() if name != "deep.1.bias"}, GAME.spec())
+    training.replay.close()
 
 
 def test_the_learning_rate_falls_by_epochs():
@@ -307,6 +343,19 @@ def test_first_weights_have_the_distribution_of_the_settings(initial, hidden, bi
     assert net.hidden_bias.std() == pytest.approx(bias, rel=0.05)
     again = TdLambda(GAME, TdLambdaSettings(hidden=2_000, initial_weights=initial), seed=3).net
     assert_equal(net, again)
+    deep = TdLambda(GAME, TdLambdaSettings(hidden=400, layers=3, initial_weights=initial), seed=3).net
+    assert deep.deep.shape == (2, 400, 400)
+    assert deep.deep.std() == pytest.approx(400**-0.5 if initial == "scaled" else hidden, rel=0.05)
+    assert deep.deep_bias.std() == pytest.approx(bias, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "layers", "wanted"), [(100, 1, 21_401), (100, 2, 31_501), (100, 3, 41_601), (250, 2, 116_251)]
+)
+def test_networks_of_the_thesis_have_its_numbers_of_weights(hidden, layers, wanted):
+    game = make("connect_four", encoding="feature")
+    net = TdLambda(game, TdLambdaSettings(hidden=hidden, layers=layers), seed=0).net
+    assert sum(array.size for array in net) == wanted
 
 
 def test_weights_that_diverge_end_the_process():

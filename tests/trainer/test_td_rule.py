@@ -17,14 +17,15 @@ from trainer.learners.td_lambda.rule import (
     new_workspace,
 )
 from zerofleet.evaluators.in_process.inputs import InputTable, input_table
-from zerofleet.evaluators.in_process.kernels import Perceptron
+from zerofleet.evaluators.in_process.kernels import Perceptron, perceptron_of
 
 FIELDS = Perceptron._fields
 
 
-def perceptron(inputs, units, seed=0):
+def perceptron(inputs, units, seed=0, layers=1):
     rng = np.random.default_rng(seed)
-    return Perceptron(rng.normal(size=(inputs, units)), rng.normal(size=units), rng.normal(size=units), rng.normal(size=1))
+    sizes = ((inputs, units), units, units, 1, (layers - 1, units, units), (layers - 1, units))
+    return Perceptron(*(rng.normal(size=size) for size in sizes))
 
 
 def bits_as_inputs(count):
@@ -65,6 +66,8 @@ def bits_of(net, state):
 
 def value(net, state, inputs_of=bits_of):
     hidden = 1 / (1 + np.exp(-(inputs_of(net, state) @ net.hidden + net.hidden_bias)))
+    for weights, bias in zip(net.deep, net.deep_bias, strict=True):
+        hidden = 1 / (1 + np.exp(-(hidden @ weights + bias)))
     return float(1 / (1 + np.exp(-(hidden @ net.out + net.out_bias[0]))))
 
 
@@ -91,7 +94,7 @@ def reference(net, played, *, rate, discount, decay, inputs_of=bits_of):
     net, traces, last = copied(net), {}, {}
 
     def update(row, seat, target):
-        old, slope = traces.get(seat, [0.0] * 4), numeric_gradient(net, played.states[row], inputs_of)
+        old, slope = traces.get(seat, [0.0] * len(FIELDS)), numeric_gradient(net, played.states[row], inputs_of)
         traces[seat] = [discount * decay * e + g for e, g in zip(old, slope, strict=True)]
         difference = target - value(net, played.states[row], inputs_of)
         for name, trace in zip(FIELDS, traces[seat], strict=True):
@@ -114,21 +117,25 @@ def assert_close(one, two, tolerance):
         np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=0, atol=tolerance, err_msg=name)
 
 
-def test_the_gradient_agrees_with_finite_differences():
-    net = perceptron(8, 3)
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_the_gradient_agrees_with_finite_differences(layers):
+    net = perceptron(8, 3, layers=layers)
     rule = rule_of(net)
     state = packed([0, 3, 7])[0]
     assert add_gradient(rule, state, 1) == pytest.approx(value(net, state), abs=1e-14)
     for name, wanted in zip(FIELDS, numeric_gradient(net, state), strict=True):
         np.testing.assert_allclose(getattr(rule.traces, name)[1], wanted, atol=1e-9)
         assert not getattr(rule.traces, name)[0].any()
+    assert rule.traces.deep.shape == (2, layers - 1, 3, 3)
 
 
 def test_three_steps_with_traces_agree_with_a_calculation_by_hand():
     """One input, one hidden unit: w, b, u, c are the four weights; the positions are on, off, on, and the game is won."""
     w, b, u, c = 0.5, -0.25, 1.5, 0.1
     rate, discount, decay = 0.1, 0.9, 0.6
-    net = Perceptron(np.array([[w]]), np.array([b]), np.array([u]), np.array([c]))
+    net = perceptron_of(
+        {"hidden": np.array([[w]]), "hidden_bias": np.array([b]), "out": np.array([u]), "out_bias": np.array([c])}
+    )
 
     def squash(x):
         return 1 / (1 + math.exp(-x))
@@ -154,9 +161,10 @@ def test_three_steps_with_traces_agree_with_a_calculation_by_hand():
     np.testing.assert_allclose(got, [w, b, u, c], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("decay", [0.0, 0.7])
-def test_both_seats_learn_in_the_order_of_play_with_traces_of_their_own(decay):
-    net = perceptron(8, 3, seed=2)
+def test_both_seats_learn_in_the_order_of_play_with_traces_of_their_own(decay, layers):
+    net = perceptron(8, 3, seed=2, layers=layers)
     played = episode(packed([0], [1, 2], [0, 3], [4], [5, 6, 7]), seats=[0, 1, 0, 1, 0], rewards=(0.0, 1.0))
     wanted = reference(net, played, rate=0.3, discount=0.9, decay=decay)
     updates, squares, largest = learn(rule_of(net, rate=0.3, decay=decay), played)
@@ -198,8 +206,9 @@ def test_nothing_is_learned_from_a_cut_position_and_the_traces_end_there(decay):
     assert_close(net, wanted, 1e-8)
 
 
-def test_without_traces_the_result_is_that_of_traces_that_decay_at_once():
-    one, two = perceptron(8, 5, seed=4), perceptron(8, 5, seed=4)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_without_traces_the_result_is_that_of_traces_that_decay_at_once(layers):
+    one, two = perceptron(8, 5, seed=4, layers=layers), perceptron(8, 5, seed=4, layers=layers)
     played = episode(packed([0, 1], [2], [3, 4], [5, 7]), seats=[0, 1, 0, 1])
     learn(rule_of(one, decay=0.0, traced=False), played)
     learn(rule_of(two, decay=0.0, traced=True), played)
@@ -218,8 +227,9 @@ def test_traces_that_never_decay_learn_the_result_of_the_game():
         np.testing.assert_allclose(moved, wanted, atol=1e-5)
 
 
-def test_traces_of_one_game_do_not_reach_the_next():
-    one, two = perceptron(8, 3, seed=6), perceptron(8, 3, seed=6)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_traces_of_one_game_do_not_reach_the_next(layers):
+    one, two = perceptron(8, 3, seed=6, layers=layers), perceptron(8, 3, seed=6, layers=layers)
     first, second = episode(packed([0], [1])), episode(packed([2], [3]), rewards=(0.0, 1.0))
     rule = rule_of(one, decay=0.9)
     learn(rule, first)

@@ -18,7 +18,9 @@ class TdLambdaSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     hidden: int = Field(default=100, ge=1, le=8192)
-    """Units of the hidden layer; fixed for a run."""
+    """Units of a hidden layer; fixed for a run."""
+    layers: int = Field(default=1, ge=1, le=8)
+    """Hidden layers, of `hidden` units each; fixed for a run."""
     initial_weights: Literal["scaled", "normal", "small"] = "scaled"
     """Distribution of the first weights. `scaled`: variance 1 / (inputs of the unit), biases of variance 1. `normal`: variance
     1 for all. `small`: standard deviation 0.05, biases 0."""

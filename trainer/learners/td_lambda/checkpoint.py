@@ -12,7 +12,7 @@ from trainer.checkpoint_parts import identity, read, require_same, stored, tenso
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
 from zerofleet.contracts.manifests import NetworkDict, StoredFile
-from zerofleet.evaluators.in_process.kernels import Perceptron
+from zerofleet.evaluators.in_process.kernels import Perceptron, perceptron_of, weights_by_name
 
 __all__ = ["TdCheckpoint", "pack", "require_fit", "unpack", "weights_in"]
 
@@ -37,7 +37,7 @@ class TdCheckpoint:
 
 def pack(game: Game, network: NetworkDict, net: Perceptron, state: LearnerState, accounts: Accounts) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files: JSON and safetensors."""
-    tensors = write_tensors(tensors_of(net._asdict()))
+    tensors = write_tensors(tensors_of(weights_by_name(net)))
     checkpoint = TdCheckpoint(**identity(game, network), learner=state, accounts=accounts, tensors=stored(tensors))
     return write_counts(checkpoint), tensors
 
@@ -49,7 +49,7 @@ def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[TdCheckpoint, 
 
 def weights_in(tensors: dict[str, Tensor]) -> Perceptron:
     """Return the weights of a checkpoint."""
-    return Perceptron(**{name: tensor.numpy().copy() for name, tensor in tensors.items()})
+    return perceptron_of({name: tensor.numpy().copy() for name, tensor in tensors.items()})
 
 
 def require_fit(checkpoint: TdCheckpoint, game: Game, network: NetworkDict) -> None:

@@ -27,7 +27,7 @@ from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.in_process.inputs import input_table
-from zerofleet.evaluators.in_process.kernels import Perceptron
+from zerofleet.evaluators.in_process.kernels import Perceptron, weights_by_name
 from zerofleet.evaluators.in_process.values import VALUE_PERCEPTRON
 from zerofleet.presets.td_lambda import TdLambdaSettings
 
@@ -93,7 +93,7 @@ class TdLambda(GameByGameLearner[Experience]):
 
     def learned(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """See `GameByGameLearner.learned`: a version has the layout of torch's linear layers."""
-        return tensors_of(from_tensors(tensors)._asdict())
+        return tensors_of(weights_by_name(from_tensors(tensors)))
 
     @property
     def publish_every_games(self) -> int:
@@ -103,13 +103,14 @@ class TdLambda(GameByGameLearner[Experience]):
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:
         """The weights, float64."""
-        return self.net._asdict()
+        return weights_by_name(self.net)
 
     @property
     def network(self) -> NetworkDict:
         """Description of the network for manifests and checkpoints."""
         inputs, units = self.net.hidden.shape
-        return {"kind": VALUE_PERCEPTRON, "inputs": inputs, "hidden": (units,), "successor": self.settings.successor}
+        hidden = (units,) * (1 + len(self.net.deep))
+        return {"kind": VALUE_PERCEPTRON, "inputs": inputs, "hidden": hidden, "successor": self.settings.successor}
 
     @property
     def rates(self) -> Rates:
@@ -146,4 +147,6 @@ def first_weights(inputs: int, settings: TdLambdaSettings, *, seed: int) -> Perc
         hidden_bias=rng.normal(0.0, bias, settings.hidden),
         out=rng.normal(0.0, into_output, settings.hidden),
         out_bias=rng.normal(0.0, bias, 1),
+        deep=rng.normal(0.0, into_output, (settings.layers - 1, settings.hidden, settings.hidden)),
+        deep_bias=rng.normal(0.0, bias, (settings.layers - 1, settings.hidden)),
     )

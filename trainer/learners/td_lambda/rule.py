@@ -11,7 +11,7 @@ traces of their own; their updates alternate as the positions occurred.
 
 With lambda = 0 the trace is the gradient, and only the weight rows of inputs other than 0 change.
 
-Axes: N positions of a game, I inputs, H hidden units, P players.
+Axes: N positions of a game, I inputs, H units of a hidden layer, M hidden layers after the first, P players.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Traces(NamedTuple):
     hidden_bias: np.ndarray  # float64 [P, H]
     out: np.ndarray  # float64 [P, H]
     out_bias: np.ndarray  # float64 [P, 1]
+    deep: np.ndarray  # float64 [P, M, H, H]
+    deep_bias: np.ndarray  # float64 [P, M, H]
 
 
 class Workspace(NamedTuple):
@@ -59,8 +61,8 @@ class Workspace(NamedTuple):
 
     x: np.ndarray  # float64 [I], inputs of the position looked at last
     active: np.ndarray  # int32 [I], numbers of those that are not 0
-    hidden: np.ndarray  # float64 [H]
-    slope: np.ndarray  # float64 [H]
+    hidden: np.ndarray  # float64 [M + 1, H], activations
+    slope: np.ndarray  # float64 [M + 1, H], dV/dz
     last: np.ndarray  # int64 [P]
 
 
@@ -76,16 +78,20 @@ class Rule(NamedTuple):
 
 def new_traces(net: Perceptron, players: int, trace_decay: float) -> Traces:
     """Return traces of zeros; without rows if `trace_decay` is 0, where none are needed."""
-    inputs, units = net.hidden.shape
     seats = players if trace_decay > 0.0 else 0
-    return Traces(np.zeros((seats, inputs, units)), np.zeros((seats, units)), np.zeros((seats, units)), np.zeros((seats, 1)))
+    return Traces(*(np.zeros((seats, *array.shape)) for array in net))
 
 
 def new_workspace(net: Perceptron, players: int) -> Workspace:
     """Return scratch arrays for the updates of a perceptron."""
     inputs, units = net.hidden.shape
+    layers = 1 + len(net.deep)
     return Workspace(
-        np.zeros(inputs), np.zeros(inputs, np.int32), np.zeros(units), np.zeros(units), np.zeros(players, np.int64)
+        np.zeros(inputs),
+        np.zeros(inputs, np.int32),
+        np.zeros((layers, units)),
+        np.zeros((layers, units)),
+        np.zeros(players, np.int64),
     )
 
 
@@ -130,6 +136,8 @@ def _clear(traces: Traces, seat: int) -> None:
         traces.hidden_bias[seat] = 0.0
         traces.out[seat] = 0.0
         traces.out_bias[seat] = 0.0
+        traces.deep[seat] = 0.0
+        traces.deep_bias[seat] = 0.0
 
 
 @compiled
@@ -153,6 +161,12 @@ def _update(rule: Rule, state: np.ndarray, seat: int, target: float) -> float:
         net.hidden_bias[j] += step * hidden_bias[j]
         net.out[j] += step * out[j]
     net.out_bias[0] += step * traces.out_bias[seat, 0]
+    for layer in range(net.deep_bias.shape[0]):
+        deep, deep_bias = traces.deep[seat, layer], traces.deep_bias[seat, layer]
+        for i in range(units):
+            for j in range(units):
+                net.deep[layer, i, j] += step * deep[i, j]
+            net.deep_bias[layer, i] += step * deep_bias[i]
     return difference
 
 
@@ -167,15 +181,30 @@ def _decay(traces: Traces, seat: int, factor: float) -> None:
         hidden_bias[j] *= factor
         out[j] *= factor
     traces.out_bias[seat, 0] *= factor
+    for layer in range(traces.deep_bias.shape[1]):
+        deep, deep_bias = traces.deep[seat, layer], traces.deep_bias[seat, layer]
+        for i in range(units):
+            for j in range(units):
+                deep[i, j] *= factor
+            deep_bias[i] *= factor
 
 
 @compiled
 def _slopes(rule: Rule, value: float) -> float:
-    """Write dV/dz_j into the workspace and return dV/dz of the output; the workspace holds the activations."""
+    """Write dV/dz_j of all layers into the workspace and return dV/dz of the output; the workspace holds the activations."""
     net, work = rule.net, rule.work
     slope_out = value * (1.0 - value)
-    for j in range(net.out.shape[0]):
-        work.slope[j] = slope_out * net.out[j] * work.hidden[j] * (1.0 - work.hidden[j])
+    units, last = net.out.shape[0], net.deep_bias.shape[0]
+    slope, hidden = work.slope[last], work.hidden[last]
+    for j in range(units):
+        slope[j] = slope_out * net.out[j] * hidden[j] * (1.0 - hidden[j])
+    for layer in range(last - 1, -1, -1):
+        above, slope, hidden = work.slope[layer + 1], work.slope[layer], work.hidden[layer]
+        for i in range(units):
+            row, total = net.deep[layer, i], 0.0
+            for j in range(units):
+                total += row[j] * above[j]
+            slope[i] = total * hidden[i] * (1.0 - hidden[i])
     return slope_out
 
 
@@ -183,15 +212,23 @@ def _slopes(rule: Rule, value: float) -> float:
 def _move(rule: Rule, count: int, step: float, slope_out: float) -> None:
     """Add `step` times the gradient to the weights."""
     net, work = rule.net, rule.work
-    units = net.out.shape[0]
+    units, last = net.out.shape[0], net.deep_bias.shape[0]
+    slope, hidden = work.slope[0], work.hidden[last]
     for k in range(count):
         row, change = net.hidden[work.active[k]], step * work.x[work.active[k]]
         for j in range(units):
-            row[j] += change * work.slope[j]
+            row[j] += change * slope[j]
     for j in range(units):
-        net.hidden_bias[j] += step * work.slope[j]
-        net.out[j] += step * slope_out * work.hidden[j]
+        net.hidden_bias[j] += step * slope[j]
+        net.out[j] += step * slope_out * hidden[j]
     net.out_bias[0] += step * slope_out
+    for layer in range(last):
+        above, below = work.slope[layer + 1], work.hidden[layer]
+        for i in range(units):
+            row, change = net.deep[layer, i], step * below[i]
+            for j in range(units):
+                row[j] += change * above[j]
+            net.deep_bias[layer, i] += step * above[i]
 
 
 @compiled
@@ -201,13 +238,21 @@ def add_gradient(rule: Rule, state: np.ndarray, seat: int) -> float:
     count = read_inputs_of(rule.table, state, work.x, work.active)
     value = hidden_and_value(net, work.x, work.active, count, work.hidden)
     slope_out = _slopes(rule, value)
-    units = work.slope.shape[0]
+    units, last = net.out.shape[0], net.deep_bias.shape[0]
+    slope, hidden = work.slope[0], work.hidden[last]
     for k in range(count):
         row, number = traces.hidden[seat, work.active[k]], work.x[work.active[k]]
         for j in range(units):
-            row[j] += number * work.slope[j]
+            row[j] += number * slope[j]
     for j in range(units):
-        traces.hidden_bias[seat, j] += work.slope[j]
-        traces.out[seat, j] += slope_out * work.hidden[j]
+        traces.hidden_bias[seat, j] += slope[j]
+        traces.out[seat, j] += slope_out * hidden[j]
     traces.out_bias[seat, 0] += slope_out
+    for layer in range(last):
+        above, below = work.slope[layer + 1], work.hidden[layer]
+        for i in range(units):
+            row, number = traces.deep[seat, layer, i], below[i]
+            for j in range(units):
+                row[j] += number * above[j]
+            traces.deep_bias[seat, layer, i] += above[i]
     return value

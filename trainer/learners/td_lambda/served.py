@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from games.core import GameSpec
 from trainer.exported_module import unpack_planes
 from trainer.reading import reading_of
-from zerofleet.evaluators.in_process.kernels import Perceptron
+from zerofleet.evaluators.in_process.kernels import Perceptron, perceptron_of
 
 __all__ = ["ValueModule", "as_tensors", "from_tensors"]
 
@@ -32,6 +32,7 @@ class ValueModule(nn.Module):
         self.reading = reading_of(spec, flat=True)
         inputs, units = net.hidden.shape
         self.hidden = nn.Linear(inputs, units)
+        self.deep = nn.ModuleList(nn.Linear(units, units) for _ in net.deep_bias)
         self.out = nn.Linear(units, 1)
         self.load_state_dict(as_tensors(net))
 
@@ -43,6 +44,8 @@ class ValueModule(nn.Module):
         bits = unpack_planes(state, self.planes, self.height, self.width)
         inputs = self.reading(bits.to(self.out.weight.dtype)).flatten(1)
         hidden = torch.sigmoid(self.hidden(inputs).float())
+        for layer in self.deep:
+            hidden = torch.sigmoid(layer(hidden.to(self.out.weight.dtype)).float())
         chance = torch.sigmoid(self.out(hidden.to(self.out.weight.dtype)).float())
         mine = self.sign * (2.0 * chance - 1.0)
         listed = (legal >= 0).float()
@@ -55,6 +58,8 @@ def as_tensors(net: Perceptron) -> dict[str, Tensor]:
     return {
         "hidden.weight": torch.from_numpy(net.hidden.T.astype(np.float32)).contiguous(),
         "hidden.bias": torch.from_numpy(net.hidden_bias.astype(np.float32)),
+        **{f"deep.{m}.weight": torch.from_numpy(w.T.astype(np.float32)).contiguous() for m, w in enumerate(net.deep)},
+        **{f"deep.{m}.bias": torch.from_numpy(b.astype(np.float32)) for m, b in enumerate(net.deep_bias)},
         "out.weight": torch.from_numpy(net.out[None].astype(np.float32)),
         "out.bias": torch.from_numpy(net.out_bias.astype(np.float32)),
     }
@@ -63,5 +68,14 @@ def as_tensors(net: Perceptron) -> dict[str, Tensor]:
 def from_tensors(tensors: Mapping[str, Tensor]) -> Perceptron:
     """Return the float64 perceptron of tensors named as by `as_tensors`."""
     arrays = {name: tensor.double().numpy().copy() for name, tensor in tensors.items()}
-    hidden = np.ascontiguousarray(arrays["hidden.weight"].T)
-    return Perceptron(hidden, arrays["hidden.bias"], arrays["out.weight"][0].copy(), arrays["out.bias"])
+    weights = {
+        "hidden": np.ascontiguousarray(arrays["hidden.weight"].T),
+        "hidden_bias": arrays["hidden.bias"],
+        "out": arrays["out.weight"][0].copy(),
+        "out_bias": arrays["out.bias"],
+    }
+    further = sum(name.startswith("deep.") for name in arrays) // 2
+    if further:
+        weights["deep"] = np.stack([arrays[f"deep.{layer}.weight"].T for layer in range(further)])
+        weights["deep_bias"] = np.stack([arrays[f"deep.{layer}.bias"] for layer in range(further)])
+    return perceptron_of(weights)

@@ -180,9 +180,9 @@ def _show(report: dict[str, Any]) -> None:
     for experiment in report["experiments"]:
         for claim in experiment["claims"]:
             found = claim["estimate"]
-            here, interval = (
-                ("", "") if found is None else (f"{found['value']:.1f}", f"{found['low']:.1f} to {found['high']:.1f}")
-            )
+            here = "" if found is None else f"{found['value']:.1f}"
+            counted = found is None or found["interval"] == "count"
+            interval = "" if counted else f"{found['low']:.1f} to {found['high']:.1f}"
             table.add_row(claim["text"], claim["thesis"], here, interval, claim["verdict"])
     screen.out().print(table)
     if report["left_out_for_time"]:

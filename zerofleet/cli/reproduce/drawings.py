@@ -12,6 +12,8 @@ from zerofleet.strength.charts import FAINT, INK, LINES
 __all__ = ["draw_experiment"]
 
 _WIDTH_IN, _ROW_IN, _CURVE_IN = 7.2, 0.3, 3.2
+_MOST_LINES = 12
+"""Number of lines that remain distinct; if there are more, a line is the mean of a meeting over its seats, without a band."""
 
 
 def draw_experiment(experiment: dict[str, Any], prefix: str) -> str:
@@ -32,17 +34,29 @@ def _curves(rows: Sequence[tuple[dict[str, Any], dict[str, Any]]], prefix: str) 
     lines: dict[str, list[dict[str, Any]]] = {}
     for arm, row in rows:
         lines.setdefault(f"{arm['label']}: {row['meeting']}, seat {row['seat']}", []).append(row)
-    figure, axes = _axes(_CURVE_IN + 0.17 * len(lines))
+    pooled = len(lines) > _MOST_LINES
+    if pooled:
+        lines = {}
+        for arm, row in rows:
+            lines.setdefault(f"{arm['label']}: {row['meeting']}", []).append(row)
+    figure, axes = _axes(_CURVE_IN + 0.19 * len(lines))
     for number, (label, points) in enumerate(lines.items()):
-        at = [point["trained_games"] for point in points]
-        found = [point["figures"]["net"] for point in points]
+        at = sorted({point["trained_games"] for point in points})
         colour, style = LINES[number % len(LINES)], ("-", "--", ":", "-.")[number // len(LINES) % 4]
-        axes.plot(at, [one["value"] for one in found], style, marker="o", markersize=3, color=colour, label=label)
-        axes.fill_between(at, [one["low"] for one in found], [one["high"] for one in found], color=colour, alpha=0.12, lw=0)
+        axes.plot(at, [_mean_net(points, place) for place in at], style, marker="o", markersize=3, color=colour, label=label)
+        if not pooled:
+            found = [point["figures"]["net"] for point in points]
+            axes.fill_between(at, [one["low"] for one in found], [one["high"] for one in found], color=colour, alpha=0.12, lw=0)
     axes.set_xlabel("games of training")
-    axes.set_ylabel("net score per 100 games")
+    axes.set_ylabel("net score per 100 games" + ", mean of the seats" * pooled)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize=7, frameon=False)
     return _svg(figure, prefix)
+
+
+def _mean_net(points: Sequence[dict[str, Any]], place: int) -> float:
+    """Return the net score of all games at a place of judgement."""
+    found = [(point["figures"]["net"]["value"], point["games"]) for point in points if point["trained_games"] == place]
+    return float(sum(value * games for value, games in found) / sum(games for _, games in found))
 
 
 def _intervals(rows: Sequence[tuple[dict[str, Any], dict[str, Any]]], prefix: str) -> str:

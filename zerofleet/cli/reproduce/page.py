@@ -27,6 +27,7 @@ _VERDICTS = (
     "result, or too short a training. The figure to match is the sense of a claim, such as 50 % for being ahead, and need "
     "not be the number of the thesis."
 )
+_TURNS = ("turns won", "turns drawn", "turns lost")
 _TRAINING = {
     "points_learner": "share of the points",
     "plies_won": "plies of a game won",
@@ -70,7 +71,7 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
     for experiment in experiments:
         for claim in experiment["claims"]:
             found = claim["estimate"]
-            ours = "" if found is None else f"{found['value']:.1f} ({found['low']:.1f} to {found['high']:.1f})"
+            ours = "" if found is None else _with_interval(found)
             size = "" if found is None else _size(claim)
             kind = claim["verdict"].replace(" ", "-")
             shown = f'<span class="v {kind}">{claim["verdict"]}</span>' + (
@@ -81,6 +82,12 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
     return _table(
         ["claim", "figure", "thesis", "to match; to beat", "here, 95 %", "games, seats, seeds", "verdict"], rows, numbers={4}
     )
+
+
+def _with_interval(found: Mapping[str, Any]) -> str:
+    """Return a figure with its interval; a count has none."""
+    interval = "" if found["interval"] == "count" else f" ({found['low']:,.1f} to {found['high']:,.1f})"
+    return f"{found['value']:,.1f}{interval}"
 
 
 def _bar(bar: Mapping[str, Any]) -> str:
@@ -183,7 +190,8 @@ def _row(arm: Mapping[str, Any], row: Mapping[str, Any], *, first: bool) -> list
     nodes, ms, cpu_ms = ([f"{number:,.1f}" for number in row[name]] for name in names)
     return [
         escape(arm["label"]),
-        f"{escape(row['meeting'])}<br/><code>{escape(row['subject'])}</code> against <code>{escape(row['opponent'])}</code>",
+        f"{escape(row['meeting'])}<br/><code>{escape(row['subject'])}</code> against <code>{escape(row['opponent'])}</code>"
+        + _turns(figures),
         str(row["seat"]),
         f"{row['trained_games']:,}" if row["trained_games"] else "",
         f"{row['games']:,}",
@@ -194,6 +202,12 @@ def _row(arm: Mapping[str, Any], row: Mapping[str, Any], *, first: bool) -> list
         " : ".join(cpu_ms),
         escape(arm["thesis"]) if first else "",
     ]
+
+
+def _turns(figures: Mapping[str, Any]) -> str:
+    """Return the shares of the turns of a meeting of rock paper scissors; empty for other games."""
+    found = [f"{figures[name]['value']:.1f} {name.split()[1]}" for name in _TURNS if name in figures]
+    return f"<br/>of 100 turns {', '.join(found)}" if found else ""
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: frozenset[int] | set[int] = frozenset()) -> str:

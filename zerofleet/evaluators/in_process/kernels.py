@@ -1,27 +1,29 @@
-"""Perceptron of one hidden layer of sigmoids and one sigmoid output; compiled.
+"""Perceptron of hidden layers of sigmoids and one sigmoid output; compiled.
 
     z_j = b_j + sum over the inputs i of x_i w_ij        h_j = s(z_j)        V = s(b + sum over j of u_j h_j)
 
-Its output is a probability of winning. Encodings are sparse, so the hidden layer is the sum of the weight rows of the inputs
-that are not 0 (about 50 of Connect Four's 126), which lie contiguously in memory.
+Its output is a probability of winning. Most have one hidden layer; further layers have as many units, and read the activations
+of the layer below. Encodings are sparse, so the first hidden layer is the sum of the weight rows of the inputs that are not 0
+(about 50 of Connect Four's 126), which lie contiguously in memory.
 
 `hidden_and_value` computes in double precision with the exact sigmoid, for learning. `values` is for play: float32, on bits,
 with a rational approximation of the sigmoid that vectorises; it differs by less than 1e-6. A network that reads other numbers
 than bits is folded first (`zerofleet.evaluators.in_process.inputs`).
 
-Axes: I inputs, H hidden units, B positions.
+Axes: I inputs, H units of a hidden layer, M hidden layers after the first, B positions.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from games.compiled import compiled
 
-__all__ = ["Perceptron", "hidden_and_value", "set_bits", "values"]
+__all__ = ["Perceptron", "hidden_and_value", "perceptron_of", "set_bits", "values", "weights_by_name"]
 
 _ONE, _HALF = np.float32(1.0), np.float32(0.5)
 # tanh(x) = x p(x^2) / q(x^2) for |x| < 7.9, where float32's tanh is 1: the minimax coefficients of Eigen (MathFunctionsImpl.h).
@@ -51,6 +53,19 @@ class Perceptron(NamedTuple):
     hidden_bias: np.ndarray  # [H]
     out: np.ndarray  # [H]
     out_bias: np.ndarray  # [1]
+    deep: np.ndarray  # [M, H, H]; row i of layer m holds the weights of unit i of the layer below
+    deep_bias: np.ndarray  # [M, H]
+
+
+def perceptron_of(weights: Mapping[str, np.ndarray]) -> Perceptron:
+    """Return the network of weights by name. One without `deep` and `deep_bias` has one hidden layer, as older ones have."""
+    units, kind = len(weights["out"]), weights["out"].dtype
+    return Perceptron(**{"deep": np.zeros((0, units, units), kind), "deep_bias": np.zeros((0, units), kind), **weights})
+
+
+def weights_by_name(net: Perceptron) -> dict[str, np.ndarray]:
+    """Return the arrays of a network by name, without those of further layers if it has one: the reverse of `perceptron_of`."""
+    return {name: array for name, array in net._asdict().items() if array.size}
 
 
 @compiled
@@ -71,21 +86,31 @@ def set_bits(packed: np.ndarray, inputs: int, out: np.ndarray) -> int:
 
 @compiled
 def hidden_and_value(net: Perceptron, x: np.ndarray, active: np.ndarray, count: int, hidden: np.ndarray) -> float:
-    """Write the hidden activations ([H]) into `hidden` and return V, in (0, 1).
+    """Write the activations of all hidden layers into `hidden` ([M + 1, H]) and return V, in (0, 1).
 
     `x`: inputs [I], of which the first `count` of `active` are not 0.
     """
     units = net.hidden_bias.shape[0]
+    here = hidden[0]
     for j in range(units):
-        hidden[j] = net.hidden_bias[j]
+        here[j] = net.hidden_bias[j]
     for k in range(count):
         row, number = net.hidden[active[k]], x[active[k]]
         for j in range(units):
-            hidden[j] += number * row[j]
+            here[j] += number * row[j]
+    for layer in range(net.deep_bias.shape[0]):
+        below, here = hidden[layer], hidden[layer + 1]
+        for j in range(units):
+            below[j] = 1.0 / (1.0 + math.exp(-below[j]))
+            here[j] = net.deep_bias[layer, j]
+        for i in range(units):
+            row, number = net.deep[layer, i], below[i]
+            for j in range(units):
+                here[j] += number * row[j]
     total = net.out_bias[0]
     for j in range(units):
-        hidden[j] = 1.0 / (1.0 + math.exp(-hidden[j]))
-        total += net.out[j] * hidden[j]
+        here[j] = 1.0 / (1.0 + math.exp(-here[j]))
+        total += net.out[j] * here[j]
     return 1.0 / (1.0 + math.exp(-total))
 
 
@@ -107,6 +132,19 @@ def _sigmoid(x: np.float32) -> np.float32:
 
 
 @compiled
+def _ascend(net: Perceptron, layer: int, hidden: np.ndarray, below: np.ndarray) -> None:
+    """Replace the sums z of a hidden layer (float32 [H or more]) by those of further layer `layer`; `below` is scratch."""
+    units = net.deep_bias.shape[1]
+    for j in range(units):
+        below[j] = _sigmoid(hidden[j])
+        hidden[j] = net.deep_bias[layer, j]
+    for i in range(units):
+        row, number = net.deep[layer, i], below[i]
+        for j in range(units):
+            hidden[j] += number * row[j]
+
+
+@compiled
 def values(net: Perceptron, packed: np.ndarray, out: np.ndarray) -> None:
     """Evaluate positions for play.
 
@@ -115,6 +153,7 @@ def values(net: Perceptron, packed: np.ndarray, out: np.ndarray) -> None:
     inputs, units = net.hidden.shape
     padded = (units + _LANES - 1) // _LANES * _LANES
     hidden = np.zeros(padded, dtype=np.float32)
+    below = np.zeros(padded, dtype=np.float32)
     weights = np.zeros(padded, dtype=np.float32)
     weights[:units] = net.out
     bits = np.empty(inputs, dtype=np.int32)
@@ -126,6 +165,8 @@ def values(net: Perceptron, packed: np.ndarray, out: np.ndarray) -> None:
             row = net.hidden[bits[k]]
             for j in range(units):
                 hidden[j] += row[j]
+        for layer in range(net.deep_bias.shape[0]):
+            _ascend(net, layer, hidden, below)
         lanes[:] = np.float32(0.0)
         for first in range(0, padded, _LANES):
             for lane in range(_LANES):

@@ -45,6 +45,6 @@ def bit_perceptron(net: Perceptron, spec: GameSpec, *, sign: float) -> BitPercep
     """
     table = input_table(spec)
     rows, bias = folded(table, net.hidden, net.hidden_bias)
-    fast = Perceptron(rows, bias, net.out, net.out_bias)
+    fast = net._replace(hidden=rows, hidden_bias=bias)
     single = Perceptron(*(np.ascontiguousarray(array, dtype=np.float32) for array in fast))
     return BitPerceptron(single, bits_read(table), np.float32(sign))

@@ -12,7 +12,7 @@ from games.core import GameSpec
 from zerofleet.contracts.manifests import Manifest, NetworkDict
 from zerofleet.errors import CorruptModel, InvalidRequest
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.evaluators.in_process.kernels import Perceptron, values
+from zerofleet.evaluators.in_process.kernels import Perceptron, perceptron_of, values
 from zerofleet.evaluators.in_process.perceptrons import bit_perceptron
 
 __all__ = ["VALUE_PERCEPTRON", "Load", "ValueFunction", "ValueNetwork", "Values"]
@@ -41,16 +41,19 @@ class ValueFunction:
 
 
 class ValueNetwork:
-    """Perceptron of one hidden layer and one probability of winning; the policy is uniform over the legal moves."""
+    """Perceptron of hidden layers and one probability of winning; the policy is uniform over the legal moves."""
 
     def __init__(self, manifest: Manifest, tensors: Mapping[str, np.ndarray], spec: GameSpec) -> None:
         """Build the network of a version from its stored weights; raises `CorruptModel` when they do not fit the manifest."""
         self._name = f"model {manifest.model} version {manifest.version}"
         units = tensors["out.weight"].shape[-1] if "out.weight" in tensors else 0
-        inputs = spec.num_inputs
+        hidden = manifest.network.get("hidden")
+        further = range(len(hidden) - 1 if isinstance(hidden, list | tuple) else 0)
         for name, shape in {
-            "hidden.weight": (units, inputs),
+            "hidden.weight": (units, spec.num_inputs),
             "hidden.bias": (units,),
+            **{f"deep.{layer}.weight": (units, units) for layer in further},
+            **{f"deep.{layer}.bias": (units,) for layer in further},
             "out.weight": (1, units),
             "out.bias": (1,),
         }.items():
@@ -58,7 +61,7 @@ class ValueNetwork:
             if got != shape:
                 raise CorruptModel(f"{self._name}: {name} has {got}, want {shape}")
         self.perceptron = bit_perceptron(
-            Perceptron(tensors["hidden.weight"].T, tensors["hidden.bias"], tensors["out.weight"][0], tensors["out.bias"]),
+            _perceptron(tensors, len(further)),
             spec,
             sign=-1.0 if manifest.network.get("successor") == "own" else 1.0,
         )
@@ -72,6 +75,19 @@ class ValueNetwork:
         values(self.perceptron.net, batch.states & self.perceptron.read, chances)
         mine = self.perceptron.sign * (2.0 * chances - 1.0)
         return _without_policy(batch, mine)
+
+
+def _perceptron(tensors: Mapping[str, np.ndarray], further: int) -> Perceptron:
+    weights = {
+        "hidden": tensors["hidden.weight"].T,
+        "hidden_bias": tensors["hidden.bias"],
+        "out": tensors["out.weight"][0],
+        "out_bias": tensors["out.bias"],
+    }
+    if further:
+        weights["deep"] = np.stack([tensors[f"deep.{layer}.weight"].T for layer in range(further)])
+        weights["deep_bias"] = np.stack([tensors[f"deep.{layer}.bias"] for layer in range(further)])
+    return perceptron_of(weights)
 
 
 def _without_policy(batch: LeafBatch, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:

@@ -25,7 +25,7 @@ def warm_up(game: Game, settings: AfterstateSettings) -> None:
         block.absorb(np.empty(0), np.zeros((len(leaves.batch), 2), dtype=np.float32))
     block.take(0)
     inputs = int(np.prod(game.spec().planes))
-    net = Perceptron(*(np.zeros(shape, dtype=np.float32) for shape in ((inputs, 1), 1, 1, 1)))
+    net = Perceptron(*(np.zeros(shape, dtype=np.float32) for shape in ((inputs, 1), 1, 1, 1, (0, 1, 1), (0, 1))))
     values(net, np.zeros((1, game.spec().packed_bytes), dtype=np.uint8), np.empty(1, dtype=np.float32))
 
 

@@ -13,10 +13,20 @@ from zerofleet.errors import InvalidRequest
 from zerofleet.strength.behaviour.finished import FinishedGame
 from zerofleet.strength.behaviour.tables import Cell, Column, score_of, share_of
 
-__all__ = ["RockPaperScissorsTurns"]
+__all__ = ["RockPaperScissorsTurns", "turn_results"]
 
 _PARTS = 10  # rows of a long game
 _LOST, _DRAWN, _WON = range(3)
+
+
+def turn_results(finished: FinishedGame, seat: int) -> np.ndarray:
+    """Return the result of each turn of a game of rock paper scissors for a seat, int8 [turns]: 0 lost, 1 drawn, 2 won."""
+    moves = np.array(finished.moves, dtype=np.int8)
+    own, other = moves[finished.movers == seat], moves[finished.movers != seat]
+    turns = min(len(own), len(other))  # a game that was resigned may end within a turn
+    # each choice beats the one before it
+    results: np.ndarray = np.array([_DRAWN, _WON, _LOST], dtype=np.int8)[(own[:turns] - other[:turns]) % 3]
+    return results
 
 
 class RockPaperScissorsTurns:
@@ -45,12 +55,10 @@ class RockPaperScissorsTurns:
         """Count a game; raises `InvalidRequest` for another game than rock paper scissors."""
         if not isinstance(finished.game, RockPaperScissors):
             raise InvalidRequest(f"{self.title} needs games of rock_paper_scissors, got {finished.game.spec().name}")
-        moves = np.array(finished.moves, dtype=np.int8)
-        own, other = moves[finished.movers == self._seat], moves[finished.movers != self._seat]
-        turns = min(len(own), len(other))  # a game that was resigned may end within a turn
-        own, other = own[:turns], other[:turns]
-        self._choices.append(own)
-        self._results.append(np.array([_DRAWN, _WON, _LOST], dtype=np.int8)[(own - other) % 3])  # each beats the one before it
+        results = turn_results(finished, self._seat)
+        own = np.array(finished.moves, dtype=np.int8)[finished.movers == self._seat]
+        self._choices.append(own[: len(results)])
+        self._results.append(results)
 
     def rows(self) -> Sequence[tuple[Cell, ...]]:
         """See `Collector.rows`."""

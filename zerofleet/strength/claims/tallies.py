@@ -19,7 +19,7 @@ from zerofleet.strength.ratings import share_interval, wilson
 
 __all__ = ["FIGURES", "Estimate", "Figure", "Tally", "difference", "estimate", "measured_estimate"]
 
-Figure: TypeAlias = Literal["won", "drawn", "lost", "points", "net", "kept", "opened"]
+Figure: TypeAlias = Literal["won", "drawn", "lost", "points", "net", "kept", "opened", "turns won", "turns drawn", "turns lost"]
 FIGURES: Mapping[Figure, str] = {
     "won": "games won, %",
     "drawn": "games drawn, %",
@@ -28,10 +28,15 @@ FIGURES: Mapping[Figure, str] = {
     "net": "net score per 100 games",
     "kept": "moves that keep the value, %",
     "opened": "games opened with the move, %",
+    "turns won": "turns won, %",
+    "turns drawn": "turns drawn, %",
+    "turns lost": "turns lost, %",
 }
 """Figures of a tally. `points` is the mean of (score + 1) / 2, `net` 100 times the mean score; `kept` is for positions
 in place of games, with the score 1 where the move keeps the value under perfect play, else -1; `opened` is that
-of `Tally.opened_with`."""
+of `Tally.opened_with`; turns are those of `Tally.turns`, and a game is one observation."""
+_TURNS: Mapping[Figure, int] = {"turns won": 0, "turns drawn": 1, "turns lost": 2}
+"""Figures of turns, and their place in the text of a game."""
 _TIE = 1e-6  # scores are float32
 
 
@@ -54,6 +59,9 @@ class Tally:
     """Number of games by the score of the subject, as text of a number in [-1, 1]."""
     first_moves: Mapping[str, int] = field(default_factory=dict)
     """Number of games by the subject's first move, where it begins from the start position; else empty, as in older results."""
+    turns: Mapping[str, int] = field(default_factory=dict)
+    """Number of games of rock paper scissors by the turns that the subject won, drew and lost, as text such as `30 35 35`; else
+    empty, as in older results."""
     subject_ms: float = 0.0
     """Milliseconds per move of the subject; of a network in play by batches, its share of the time."""
     subject_nodes: float = 0.0
@@ -71,7 +79,7 @@ class Tally:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields."""
-        return asdict(self) | {"scores": dict(self.scores), "first_moves": dict(self.first_moves)}
+        return asdict(self) | {name: dict(getattr(self, name)) for name in ("scores", "first_moves", "turns")}
 
     def opened_with(self, move: str) -> Self:
         """Return a tally of openings: the score of a game is 1 if the subject's first move is `move`, else -1."""
@@ -103,13 +111,14 @@ class Estimate:
 
 
 def estimate(tallies: Sequence[Tally], figure: Figure) -> Estimate | None:
-    """Return the figure of some tallies, all seats and seeds together; None without games."""
-    if not any(tally.games for tally in tallies):
+    """Return the figure of some tallies, all seats and seeds together; None without games, of turns without turns."""
+    games = sum(sum((tally.turns if figure in _TURNS else tally.scores).values()) for tally in tallies)
+    if not games:
         return None
-    games, seeds = sum(tally.games for tally in tallies), sorted({tally.seed for tally in tallies})
+    seeds = sorted({tally.seed for tally in tallies})
     if len(seeds) == 1 or not any(tally.trained for tally in tallies):
-        return Estimate(*_of_games(_pooled(tallies), figure), games, len(seeds), "games")
-    each = [_of_games(_pooled([t for t in tallies if t.seed == seed]), figure)[0] for seed in seeds]
+        return Estimate(*_of_games(_pooled(tallies, figure), figure), games, len(seeds), "games")
+    each = [_of_games(_pooled([t for t in tallies if t.seed == seed], figure), figure)[0] for seed in seeds]
     low, high = t_interval(each)
     lowest = -100.0 if figure == "net" else 0.0
     return Estimate(float(np.mean(each)), max(lowest, low), min(100.0, high), games, len(seeds), "seeds")
@@ -150,20 +159,30 @@ def _seeds(tallies: Iterable[Tally]) -> list[int]:
 
 
 def _seed_value(tallies: Sequence[Tally], seed: int, figure: Figure) -> float:
-    return _of_games(_pooled([tally for tally in tallies if tally.seed == seed]), figure)[0]
+    return _of_games(_pooled([tally for tally in tallies if tally.seed == seed], figure), figure)[0]
 
 
-def _pooled(tallies: Iterable[Tally]) -> Counter[float]:
+def _pooled(tallies: Iterable[Tally], figure: Figure) -> Counter[float]:
+    """Return the games by score; of a figure of turns, by the share of the turns."""
     counts: Counter[float] = Counter()
     for tally in tallies:
-        for score, games in tally.scores.items():
-            counts[float(score)] += games
+        if figure in _TURNS:
+            for text, games in tally.turns.items():
+                results = [int(word) for word in text.split()]
+                counts[results[_TURNS[figure]] / sum(results)] += games
+        else:
+            for score, games in tally.scores.items():
+                counts[float(score)] += games
     return counts
 
 
 def _of_games(counts: Mapping[float, int], figure: Figure) -> tuple[float, float, float]:
     """Return value, low and high in percentage points."""
     games = sum(counts.values())
+    if figure in _TURNS:
+        of_game = np.repeat(list(counts), list(counts.values()))
+        low, high = share_interval(of_game)
+        return 100.0 * float(of_game.mean()), 100.0 * low, 100.0 * high
     if figure in {"points", "net"}:
         scores = np.repeat([(score + 1.0) / 2.0 for score in counts], list(counts.values()))
         shares = float(scores.mean()), *share_interval(np.clip(scores, 0.0, 1.0))
