@@ -309,7 +309,7 @@ def _path(study: Study, request: Request) -> list[int]:
         if text:
             raise InvalidRequest(f"path={text[:40]!r} leads below the root. {ROOT_ALONE}")
         return []
-    before = move_names(study.game, study.search.moves)
+    before = move_names(study.game, study.played.moves)
     return read_moves(study.game, ",".join([*before, text]))[len(before) :]
 
 

@@ -22,6 +22,7 @@ from zerofleet.rpc.security.tokens import Role, TokenTable, token_metadata
 
 METHOD = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 ECHO = "/any.Service/Echo"
+ENDLESS_S = 120.0
 LIST = reflection_pb2.ServerReflectionRequest(list_services="")
 TOKENS = {role: f"{role}-".ljust(24, "x") for role in Role}
 
@@ -46,7 +47,8 @@ class Described:
         methods = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
         self.server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("any.Service", methods)])
         note = {"on_refused": lambda reason: self.refused.update([reason])}
-        self.places = add_reflection(self.server, ["any.Service"], choice=choice, address=address, **note, **bounds)
+        self.reflection = add_reflection(self.server, ["any.Service"], choice=choice, address=address, **note, **bounds)
+        self.places = self.reflection.places
 
     @asynccontextmanager
     async def served(self):
@@ -227,6 +229,26 @@ async def test_a_flood_of_streams_is_refused_and_the_server_serves_on():
         assert await channel.unary_unary(ECHO)(b"others", timeout=60) == b"others"
         for stream in held:
             assert "any.Service" in await asked(stream)
+
+
+async def test_streams_end_when_reflection_is_closed_and_further_ones_are_refused():
+    described = Described()
+    async with described.served() as at, grpc.aio.insecure_channel(at) as channel:
+        held = [begun(channel) for _ in range(3)]
+        for stream in held:
+            await asked(stream)
+        described.reflection.close()
+        assert [await stream.code() for stream in held] == [grpc.StatusCode.UNAVAILABLE] * 3
+        assert (await refusal(channel))[0] is grpc.StatusCode.UNAVAILABLE
+        await until(lambda: described.places.taken == 0)
+
+
+async def test_a_silent_stream_does_not_hold_up_a_server_that_drains(open_wire):
+    async with open_wire() as wire:
+        stream = begun(wire.channel)
+        await asked(stream)
+        await asyncio.wait_for(wire.server.drain(ENDLESS_S), ENDLESS_S / 2)
+        assert await stream.code() is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_the_inference_server_lists_its_services_by_default_and_not_to_other_machines(open_wire, address):

@@ -8,7 +8,8 @@
 A reflection call is a stream of questions, outside the bounds of other calls (`zerofleet.rpc.security.bounded_calls`): each is
 read here, at most `STREAMS` streams at a time. A peer has its share of them. A stream has `MOST_QUESTIONS` questions of at most
 `SMALL_BYTES` and ends after `STREAM_S`, whether its client sends anything or not. A client that does not read its answers keeps
-its place, as of any call, until its connection ends.
+its place, as of any call, until its connection ends. A server that drains calls `Reflection.close`, so that it waits for no
+stream.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from zerofleet.rpc.security.bounded_calls import SMALL_BYTES
 from zerofleet.rpc.security.expiry import Expiries
 from zerofleet.rpc.security.shares import Shares, peer_of
 
-__all__ = ["MOST_QUESTIONS", "STREAMS", "STREAM_S", "ReflectionChoice", "add_reflection"]
+__all__ = ["MOST_QUESTIONS", "STREAMS", "STREAM_S", "Reflection", "ReflectionChoice", "add_reflection"]
 
 ReflectionChoice: TypeAlias = Literal["auto", "on", "off"]
 
@@ -41,6 +42,7 @@ _REFUSAL = (
     grpc.StatusCode.UNIMPLEMENTED,
     "this server does not describe its services here: set reflection=on (auto does so on unix sockets and loopback alone)",
 )
+_STOPPING = (grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
 
 def add_reflection(
@@ -52,16 +54,14 @@ def add_reflection(
     streams: int = STREAMS,
     stream_s: float = STREAM_S,
     on_refused: Callable[[str], None] = lambda reason: None,
-) -> Shares:
+) -> Reflection:
     """Describe services at a server that listens on `address`, or refuse to, by the table above; before it starts.
-
-    Return the places of its streams.
 
     `on_refused` is called for every stream that is refused or ended, with its reason: calls or slow.
     """
     is_on = choice == "on" or (choice == "auto" and is_near(address))
     names = [*services, reflection.SERVICE_NAME]
-    described = _Described(names, Shares(streams), stream_s, on_refused)
+    described = Reflection(names, Shares(streams), stream_s, on_refused)
     handler: grpc.RpcMethodHandler[bytes, Any] = grpc.stream_stream_rpc_method_handler(
         described.answer if is_on else _refuse,  # type: ignore[arg-type,unused-ignore]
         request_deserializer=None,  # bytes: their number is compared before they are parsed
@@ -69,7 +69,7 @@ def add_reflection(
     )
     methods = {"ServerReflectionInfo": handler}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, methods),))
-    return described.places
+    return described
 
 
 async def _refuse(requests: Any, context: Any) -> AsyncIterator[Any]:
@@ -78,8 +78,11 @@ async def _refuse(requests: Any, context: Any) -> AsyncIterator[Any]:
     yield  # makes it a generator
 
 
-class _Described:
-    """Answers of the package grpcio-reflection, within the bounds of a stream."""
+class Reflection:
+    """Answers of the package grpcio-reflection, within the bounds of a stream.
+
+    places   streams in progress
+    """
 
     def __init__(self, services: Sequence[str], places: Shares, stream_s: float, on_refused: Callable[[str], None]) -> None:
         self.places = places
@@ -87,13 +90,24 @@ class _Described:
         self._stream_s = stream_s
         self._on_refused = on_refused
         self._expiries = Expiries()
+        self._open: set[Any] = set()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End the streams in progress, and refuse further ones, with UNAVAILABLE."""
+        self._is_closed = True
+        for context in self._open:
+            self._expiries.end(context, *_STOPPING)
 
     async def answer(self, requests: Any, context: Any) -> AsyncIterator[Any]:
         """Yield the answers to a stream of questions. Cancellation: the place is freed."""
         peer = peer_of(context.peer())
+        if self._is_closed:
+            await context.abort(*_STOPPING)
         if not self.places.take(peer):
             await self._refuse(context, f"{self.places.taken} reflection streams are in progress, the share of this address")
-        context.add_done_callback(lambda ended: self.places.give_back(peer))
+        context.add_done_callback(lambda ended: self._leave(context, peer))
+        self._open.add(context)
         text = f"a reflection stream ends after {self._stream_s:g} s; begin another"
         expiry = self._expiries.begin(context, self._stream_s, text, lambda: self._on_refused("slow"))
         try:
@@ -106,6 +120,10 @@ class _Described:
             await self._refuse(context, f"a reflection stream has at most {MOST_QUESTIONS} questions; begin another")
         finally:
             expiry.cancel()
+
+    def _leave(self, context: Any, peer: str | None) -> None:
+        self._open.discard(context)
+        self.places.give_back(peer)
 
     async def _refuse(self, context: Any, text: str) -> None:
         self._on_refused("calls")
