@@ -243,6 +243,48 @@ async def test_streams_end_when_reflection_is_closed_and_further_ones_are_refuse
         await until(lambda: described.places.taken == 0)
 
 
+class Replying:
+    """A context whose one question has come; notes when the stream is aborted."""
+
+    def __init__(self):
+        self.questions = asyncio.Queue()
+        self.aborted = []
+
+    def peer(self):
+        return "unix:"
+
+    def add_done_callback(self, callback):
+        pass
+
+    async def read(self):
+        return await self.questions.get()
+
+    async def abort(self, code, text):
+        self.aborted.append(code)
+        self.questions.put_nowait(grpc.aio.EOF)
+        raise grpc.aio.AbortError
+
+
+async def test_a_stream_that_sends_a_reply_is_aborted_before_its_next_read_and_one_that_reads_at_once():
+    described, context = Described(), Replying()
+    context.questions.put_nowait(LIST.SerializeToString())
+    replies = described.reflection.answer(None, context)
+    await anext(replies)
+    described.reflection.close()
+    await asyncio.sleep(0)
+    assert context.aborted == []  # grpc would lose the status: the reply is being sent
+    with pytest.raises(grpc.aio.AbortError):
+        await anext(replies)
+    assert context.aborted == [grpc.StatusCode.UNAVAILABLE]
+
+    described, context = Described(), Replying()
+    waiting = asyncio.ensure_future(anext(described.reflection.answer(None, context), None))
+    await until(lambda: context.questions._getters)
+    described.reflection.close()
+    assert await asyncio.wait_for(waiting, ENDLESS_S) is None
+    assert context.aborted == [grpc.StatusCode.UNAVAILABLE]
+
+
 async def test_a_silent_stream_does_not_hold_up_a_server_that_drains(open_wire):
     async with open_wire() as wire:
         stream = begun(wire.channel)

@@ -14,6 +14,7 @@ stream.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -90,14 +91,14 @@ class Reflection:
         self._stream_s = stream_s
         self._on_refused = on_refused
         self._expiries = Expiries()
-        self._open: set[Any] = set()
+        self._open: set[_Stream] = set()
         self._is_closed = False
 
     def close(self) -> None:
         """End the streams in progress, and refuse further ones, with UNAVAILABLE."""
         self._is_closed = True
-        for context in self._open:
-            self._expiries.end(context, *_STOPPING)
+        for stream in self._open:
+            stream.end(*_STOPPING)
 
     async def answer(self, requests: Any, context: Any) -> AsyncIterator[Any]:
         """Yield the answers to a stream of questions. Cancellation: the place is freed."""
@@ -106,13 +107,13 @@ class Reflection:
             await context.abort(*_STOPPING)
         if not self.places.take(peer):
             await self._refuse(context, f"{self.places.taken} reflection streams are in progress, the share of this address")
-        context.add_done_callback(lambda ended: self._leave(context, peer))
-        self._open.add(context)
-        text = f"a reflection stream ends after {self._stream_s:g} s; begin another"
-        expiry = self._expiries.begin(context, self._stream_s, text, lambda: self._on_refused("slow"))
+        context.add_done_callback(lambda ended: self.places.give_back(peer))
+        stream = _Stream(context, self._expiries)
+        self._open.add(stream)
+        expiry = asyncio.get_running_loop().call_later(self._stream_s, self._expire, stream)
         try:
             for _ in range(MOST_QUESTIONS):
-                if (content := await context.read()) is grpc.aio.EOF:
+                if (content := await stream.read()) is grpc.aio.EOF:
                     return
                 question = await _parsed(content, context)
                 for reply in self._servicer.ServerReflectionInfo(iter([question]), context):
@@ -120,14 +121,47 @@ class Reflection:
             await self._refuse(context, f"a reflection stream has at most {MOST_QUESTIONS} questions; begin another")
         finally:
             expiry.cancel()
+            self._open.discard(stream)
 
-    def _leave(self, context: Any, peer: str | None) -> None:
-        self._open.discard(context)
-        self.places.give_back(peer)
+    def _expire(self, stream: _Stream) -> None:
+        self._on_refused("slow")
+        stream.end(grpc.StatusCode.RESOURCE_EXHAUSTED, f"a reflection stream ends after {self._stream_s:g} s; begin another")
 
     async def _refuse(self, context: Any, text: str) -> None:
         self._on_refused("calls")
         await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+
+
+class _Stream:
+    """Stream in progress, which may be ended from outside its handler.
+
+    Only a stream that reads is aborted from outside; another aborts itself before its next read: grpc loses the status of an
+    abort that meets a reply being sent, and the call would never end.
+    """
+
+    def __init__(self, context: Any, expiries: Expiries) -> None:
+        self._context = context
+        self._expiries = expiries
+        self._is_reading = False
+        self._end: tuple[grpc.StatusCode, str] | None = None
+
+    def end(self, code: grpc.StatusCode, text: str) -> None:
+        """End the stream soon; the first code and text count."""
+        if self._end is None:
+            self._end = (code, text)
+            if self._is_reading:
+                self._expiries.end(self._context, code, text)
+
+    async def read(self) -> Any:
+        """Return the next question, or EOF; aborts a stream that is to end. Cancellation: the question is lost."""
+        if self._end is not None:
+            await self._context.abort(*self._end)
+        self._is_reading = True
+        try:
+            content = await self._context.read()
+        finally:
+            self._is_reading = False
+        return grpc.aio.EOF if self._end is not None else content
 
 
 async def _parsed(content: bytes, context: Any) -> Any:

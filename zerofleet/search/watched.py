@@ -42,8 +42,7 @@ class WatchedSearch:
     ) -> None:
         """Create it for the position after `moves` of the game with this seed; nothing is searched yet.
 
-        A `position` (state_dtype [S]) replaces the start of the game, as in `SearchBlock.begin`; the search alone then draws from
-        `seed`.
+        A `position` (state_dtype [S]) replaces the start of the game, as in `SearchBlock.begin`; `seed` deals nothing then.
         """
         self.game = game
         self.moves = tuple(moves)
