@@ -44,6 +44,7 @@ from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import SearchBlock
 from zerofleet.search.afterstates.action_values import ActionValueBlock
 from zerofleet.search.afterstates.block import AfterstateBlock
+from zerofleet.service.daemon_thread import in_daemon_thread
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.streams import GameStream, open_stream
 from zerofleet.telemetry import metrics
@@ -176,9 +177,9 @@ class SelfPlay:
     async def _play(self, service: Service) -> None:
         """Warm up, wait for a champion, and run the lanes until they stop."""
         selfplay = self._settings.selfplay
-        loop = asyncio.get_running_loop()
+        work = functools.partial(warm_up, self._game, self._settings, self._crew.openings)
         async with self._stop.interruptible():
-            await loop.run_in_executor(self._thread, warm_up, self._game, self._settings, self._crew.openings)
+            await in_daemon_thread(work, name="warm-up")  # a stop waits for no compilation
             log.info("worker.waiting_for_champion")
             await self._adopted.available()
         if self._stop.now:

@@ -7,12 +7,14 @@ runs in a daemon thread, and its place is taken until it ends.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
+
+from zerofleet.service.daemon_thread import in_daemon_thread
 
 __all__ = ["MOST_SEARCHES", "Searches", "run_while_connected"]
 
@@ -32,28 +34,7 @@ class Searches:
         Cancellation: a search that has begun keeps its place until it ends.
         """
         await self._places.acquire()
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[Any] = loop.create_future()
-
-        def finish(value: Any, error: Exception | None) -> None:
-            self._places.release()
-            if found.done():  # the caller was cancelled
-                return
-            if error is None:
-                found.set_result(value)
-            else:
-                found.set_exception(error)
-
-        def search() -> None:
-            try:
-                value, error = work(*arguments), None
-            except Exception as failure:
-                value, error = None, failure
-            with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
-                loop.call_soon_threadsafe(finish, value, error)
-
-        threading.Thread(target=search, name="search", daemon=True).start()
-        return await found
+        return await in_daemon_thread(partial(work, *arguments), name="search", at_end=self._places.release)
 
 
 async def run_while_connected(request: Request, searches: Searches, work: Callable[..., Any], *arguments: Any) -> Any:

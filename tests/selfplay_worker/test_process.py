@@ -60,6 +60,35 @@ async def test_a_worker_without_gatekeeper_and_server_waits_and_exits_on_sigterm
     assert b"service.ready" not in rest
 
 
+COMPILES_FOR_EVER = """
+import sys, threading
+from selfplay_worker import __main__, worker
+from zerofleet.service.process_end import end_process
+
+def compile_for_ever(*arguments):
+    print("compiling", flush=True)
+    threading.Event().wait()
+
+worker.warm_up = compile_for_ever
+end_process(__main__.main())
+"""
+
+
+async def test_a_worker_that_compiles_exits_on_sigterm_and_finishes_no_compilation(tmp_path: Path) -> None:
+    words = ["--run-dir", str(tmp_path), "--game", "tic_tac_toe", "--preset", "tiny", "--grace-s", "600"]
+    pipe = asyncio.subprocess.PIPE
+    async with asyncio.timeout(60):
+        child = await asyncio.create_subprocess_exec(sys.executable, "-c", COMPILES_FOR_EVER, *words, stdout=pipe)
+        assert child.stdout is not None
+        try:
+            assert await child.stdout.readline() == b"compiling\n"
+            child.terminate()
+            assert await child.wait() == 0
+        except BaseException:
+            child.kill()
+            raise
+
+
 def test_seeds_differ_by_run_worker_incarnation_and_number() -> None:
     seeds = {game_seed(run, worker, life, n) for run in (1, 2) for worker in "ab" for life in (1, 2) for n in range(50)}
     assert len(seeds) == 400

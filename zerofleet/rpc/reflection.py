@@ -153,7 +153,7 @@ class _Stream:
                 self._expiries.end(self._context, code, text)
 
     async def read(self) -> Any:
-        """Return the next question, or EOF; aborts a stream that is to end. Cancellation: the question is lost."""
+        """Return the next question, or EOF; aborts the stream after `end`. Cancellation: the question is lost."""
         if self._end is not None:
             await self._context.abort(*self._end)
         self._is_reading = True
