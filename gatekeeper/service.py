@@ -28,7 +28,7 @@ from zerofleet.evaluators.replicas import ReplicaControl
 from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor
 from zerofleet.rpc.health import MAX_WATCHES, HealthService
-from zerofleet.rpc.reflection import STREAMS, add_reflection
+from zerofleet.rpc.reflection import STREAMS, Reflection, add_reflection
 from zerofleet.rpc.requests import RequestInterceptor
 from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
 from zerofleet.rpc.security.credentials import plain, token_table
@@ -58,6 +58,7 @@ class RunningGatekeeper(Gatekeeper):
     address: str
     """Address for clients: `host:port` with the bound port, or `unix:/path`."""
     health: HealthService
+    reflection: Reflection
     grpc: grpc.aio.Server
 
     async def drain(self, grace_s: float) -> None:
@@ -66,6 +67,7 @@ class RunningGatekeeper(Gatekeeper):
         Cancellation: calls in progress are cut off.
         """
         await self.health.enter_graceful_shutdown()
+        self.reflection.close()
         self.pointer.close()
         await self.grpc.stop(grace_s)
 
@@ -85,10 +87,10 @@ async def open_gatekeeper(
         control = control or await _reach_control(stack, settings, settings.open_store())
         parts = await stack.enter_async_context(compose(settings, evaluator=evaluator, control=control))
         servicer = GatekeeperServicer(ledger=parts.ledger, pointer=parts.pointer, arbiter=parts.arbiter, ladder=parts.ladder)
-        server, health_servicer, address = await _listen(settings, servicer)
+        server, health_servicer, reflection, address = await _listen(settings, servicer)
         held = {field.name: getattr(parts, field.name) for field in fields(parts)}
         try:
-            yield RunningGatekeeper(**held, address=address, health=health_servicer, grpc=server)
+            yield RunningGatekeeper(**held, address=address, health=health_servicer, reflection=reflection, grpc=server)
         finally:
             parts.pointer.close()
             await server.stop(None)
@@ -127,7 +129,9 @@ async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings, st
     return await stack.enter_async_context(control)
 
 
-async def _listen(settings: GatekeeperSettings, servicer: GatekeeperServicer) -> tuple[grpc.aio.Server, HealthService, str]:
+async def _listen(
+    settings: GatekeeperSettings, servicer: GatekeeperServicer
+) -> tuple[grpc.aio.Server, HealthService, Reflection, str]:
     bounds = BoundedCalls(
         message_bytes=MAX_REQUEST_BYTES,
         bytes_in_flight=MAX_BYTES_IN_FLIGHT,
@@ -149,9 +153,9 @@ async def _listen(settings: GatekeeperSettings, servicer: GatekeeperServicer) ->
     health_servicer = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     services = [SERVICE, health.SERVICE_NAME]
-    add_reflection(server, services, choice=settings.reflection, address=settings.address)
+    reflection = add_reflection(server, services, choice=settings.reflection, address=settings.address)
     address = bind(server, settings.address, settings.tls)
     await server.start()
     for name in ("", SERVICE):
         await health_servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
-    return server, health_servicer, address
+    return server, health_servicer, reflection, address

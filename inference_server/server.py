@@ -35,7 +35,7 @@ from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor
 from zerofleet.rpc.health import MAX_WATCHES, HealthService
 from zerofleet.rpc.inference_channels import KEEPALIVE_TIME_MS
-from zerofleet.rpc.reflection import STREAMS, add_reflection
+from zerofleet.rpc.reflection import STREAMS, Reflection, add_reflection
 from zerofleet.rpc.requests import RequestInterceptor
 from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
 from zerofleet.rpc.security.credentials import plain, token_table
@@ -61,6 +61,7 @@ class RunningServer:
     """Address for clients: `host:port` with the bound port, or `unix:/path`."""
     plane: DataPlane
     health: HealthService
+    reflection: Reflection
     grpc: grpc.aio.Server
     doorbell: Doorbell | None
     """Where clients of this host send blocks in shared memory; None where there is none."""
@@ -74,6 +75,7 @@ class RunningServer:
         """
         self.plane.draining = True
         await self.health.enter_graceful_shutdown()
+        self.reflection.close()
         async with asyncio.TaskGroup() as group:
             group.create_task(self.grpc.stop(grace_s))
             if self.doorbell is not None:
@@ -156,7 +158,9 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
     health_servicer = HealthService()
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
     services = [kserve.SERVICE, evaluation.SERVICE, health.SERVICE_NAME]
-    add_reflection(server, services, choice=settings.reflection, address=settings.address, on_refused=_count_refused)
+    reflection = add_reflection(
+        server, services, choice=settings.reflection, address=settings.address, on_refused=_count_refused
+    )
     address = bind(server, settings.address, settings.tls)
     http = None
     if settings.http_address:
@@ -178,7 +182,7 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
     await health_servicer.set("", _SERVING)  # live; the service is ready once the champions are served
     await health_servicer.set(kserve.SERVICE, _NOT_SERVING)
     plane.registry.on_change = lambda model, ready: health_servicer.set(model, _SERVING if ready else _NOT_SERVING)
-    return RunningServer(address, plane, health_servicer, server, doorbell, http)
+    return RunningServer(address, plane, health_servicer, reflection, server, doorbell, http)
 
 
 def _count_refused(reason: str) -> None:

@@ -4,7 +4,8 @@ A study needs no torch here: a model evaluates in an inference server, the run's
 Without a model, priors are uniform and unfinished positions count 0, which shows the search itself.
 
 With hidden information a study has a root alone, in the view of the seat to move: nodes below it hold the hands that the search
-invented.
+invented. The search receives a deal that the seat cannot distinguish from the true one, and a seed of its own, so that its
+figures depend on nothing that the seat does not know.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from ui.catalogue import OpenRun
 from ui.event_stream import LOOK_EVERY_S
 from ui.model_servers import ModelServers
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
+from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis, SearchSettings
+from zerofleet.search.block import LAST_SEED
 from zerofleet.search.watched import WatchedSearch
 from zerofleet.supervisor.entrants import is_model, version_of
 
@@ -94,7 +97,7 @@ class Study:
 
     def state_after(self, path: Sequence[int] = ()) -> core.State:
         """Return a position of the tree, hands that the seat does not see included. Raises `IllegalMove`."""
-        return replay(self.game, [*self.search.moves, *path], self.played.seed)
+        return replay(self.game, [*self.played.moves, *path], self.played.seed)
 
     async def follow(self) -> AsyncGenerator[RootAnalysis | None]:
         """Yield the root several times a second until the search has ended, then a last time. Cancellation: it goes on."""
@@ -155,8 +158,7 @@ class Studies:
             settings = SearchSettings.for_analysis(game.spec(), wish.simulations)
             if settings.information != "open":
                 settings = settings.model_copy(update={"information": wish.information})
-            moves, seed = wish.played.moves, wish.played.seed
-            search = WatchedSearch(game, evaluator, moves, settings=settings, version=version, seed=seed)
+            search = await asyncio.to_thread(_search_of, wish.played, evaluator, settings, version)
             study = Study(wish.played, search, title, stack.pop_all())
         self._studies[study.id] = study
         while len(self._studies) > self._most:
@@ -169,6 +171,17 @@ class Studies:
         studies = list(self._studies.values())
         self._studies.clear()
         await asyncio.gather(*(study.aclose() for study in studies))
+
+
+def _search_of(played: SeatedGame, evaluator: Evaluator, settings: SearchSettings, version: int) -> WatchedSearch:
+    """Return the search of a position as the seat to move knows it, which excludes the seed of the deal."""
+    game = played.game
+    if game.spec().information == "perfect":
+        return WatchedSearch(game, evaluator, played.moves, settings=settings, version=version, seed=played.seed)
+    known = played.state()
+    core.determinise(game, played.state(), played.seat, secrets.randbelow(LAST_SEED + 1), known)
+    seed = secrets.randbelow(LAST_SEED + 1)
+    return WatchedSearch(game, evaluator, (), settings=settings, version=version, seed=seed, position=known)
 
 
 def _require_turn(wish: Wish) -> None:

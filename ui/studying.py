@@ -41,8 +41,8 @@ MOST_OUTCOMES = 12
 MOST_UID = 64
 
 ROOT_ALONE = (
-    "Below these moves no tree can be opened: it would hold the hands and choices of others that the search invents. "
-    "Shown are the figures over all of them, and what everybody sees after a move."
+    "The root alone can be opened: the tree below it holds hands and choices of others that the search invents. "
+    "The figures are over all of these, and the triangle of a move opens its public outcomes."
 )
 
 
@@ -309,7 +309,7 @@ def _path(study: Study, request: Request) -> list[int]:
         if text:
             raise InvalidRequest(f"path={text[:40]!r} leads below the root. {ROOT_ALONE}")
         return []
-    before = move_names(study.game, study.search.moves)
+    before = move_names(study.game, study.played.moves)
     return read_moves(study.game, ",".join([*before, text]))[len(before) :]
 
 

@@ -30,13 +30,14 @@ from zerofleet.library.hints import outlook_kinds
 from zerofleet.library.opponents import AgentOpponent, ModelOpponent
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
+from zerofleet.search.block import LAST_SEED
 from zerofleet.search.settings import default_simulations
 from zerofleet.search.watched import WatchedSearch
 from zerofleet.supervisor.entrants import Entrants, entrants, is_model, serving_agent, version_of
 
 __all__ = ["Seats", "Snapshot", "Table", "Tables", "UnknownTable", "Watched"]
 
-_SEEDS = 1 << 32
+_SEEDS = LAST_SEED + 1  # so many that no player can try all deals for the one with the own hand
 
 log = structlog.get_logger()
 

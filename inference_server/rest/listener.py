@@ -146,9 +146,11 @@ def _context(tls: Tls) -> ssl.SSLContext:
 
 def _listening(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
+    has_ipv6 = socket.has_dualstack_ipv6()
+    name = "0.0.0.0" if host == "[::]" and not has_ipv6 else host.strip("[]")  # noqa: S104 - [::] is every address, as in gRPC
     try:
-        family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
-        both = family is socket.AF_INET6 and socket.has_dualstack_ipv6()  # [::] then takes IPv4 too, as that of gRPC
+        family, _, _, _, place = socket.getaddrinfo(name, int(port), type=socket.SOCK_STREAM)[0]
+        both = family is socket.AF_INET6 and has_ipv6  # [::] then takes IPv4 too, as that of gRPC
         listener = socket.create_server(place[:2], family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except (OSError, UnicodeError) as error:  # a name with an empty or too long part is no Unicode of a host
         why = error.strerror if isinstance(error, OSError) else "no such host"

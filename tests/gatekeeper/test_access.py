@@ -1,3 +1,5 @@
+import asyncio
+
 import grpc
 import pytest
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -99,3 +101,15 @@ async def test_the_gatekeeper_describes_its_service_on_loopback_unless_it_is_tur
             assert names == ["grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection", "zerofleet.v1.Gatekeeper"]
             await stream.done_writing()
         assert await stream.code() is code
+
+
+async def test_a_silent_stream_of_reflection_does_not_hold_up_a_gatekeeper_that_drains(settings_of, inference):
+    async with (
+        open_gatekeeper(settings_of(), evaluator=inference, control=inference) as gatekeeper,
+        grpc.aio.insecure_channel(gatekeeper.address) as channel,
+    ):
+        stream = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(timeout=120)
+        await stream.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+        await stream.read()
+        await asyncio.wait_for(gatekeeper.drain(120.0), 60)
+        assert await stream.code() is grpc.StatusCode.UNAVAILABLE

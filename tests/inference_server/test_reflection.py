@@ -22,6 +22,7 @@ from zerofleet.rpc.security.tokens import Role, TokenTable, token_metadata
 
 METHOD = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 ECHO = "/any.Service/Echo"
+ENDLESS_S = 120.0
 LIST = reflection_pb2.ServerReflectionRequest(list_services="")
 TOKENS = {role: f"{role}-".ljust(24, "x") for role in Role}
 
@@ -46,7 +47,8 @@ class Described:
         methods = {"Echo": grpc.unary_unary_rpc_method_handler(echo)}
         self.server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("any.Service", methods)])
         note = {"on_refused": lambda reason: self.refused.update([reason])}
-        self.places = add_reflection(self.server, ["any.Service"], choice=choice, address=address, **note, **bounds)
+        self.reflection = add_reflection(self.server, ["any.Service"], choice=choice, address=address, **note, **bounds)
+        self.places = self.reflection.places
 
     @asynccontextmanager
     async def served(self):
@@ -227,6 +229,68 @@ async def test_a_flood_of_streams_is_refused_and_the_server_serves_on():
         assert await channel.unary_unary(ECHO)(b"others", timeout=60) == b"others"
         for stream in held:
             assert "any.Service" in await asked(stream)
+
+
+async def test_streams_end_when_reflection_is_closed_and_further_ones_are_refused():
+    described = Described()
+    async with described.served() as at, grpc.aio.insecure_channel(at) as channel:
+        held = [begun(channel) for _ in range(3)]
+        for stream in held:
+            await asked(stream)
+        described.reflection.close()
+        assert [await stream.code() for stream in held] == [grpc.StatusCode.UNAVAILABLE] * 3
+        assert (await refusal(channel))[0] is grpc.StatusCode.UNAVAILABLE
+        await until(lambda: described.places.taken == 0)
+
+
+class Replying:
+    """A context whose one question has come; notes when the stream is aborted."""
+
+    def __init__(self):
+        self.questions = asyncio.Queue()
+        self.aborted = []
+
+    def peer(self):
+        return "unix:"
+
+    def add_done_callback(self, callback):
+        pass
+
+    async def read(self):
+        return await self.questions.get()
+
+    async def abort(self, code, text):
+        self.aborted.append(code)
+        self.questions.put_nowait(grpc.aio.EOF)
+        raise grpc.aio.AbortError
+
+
+async def test_a_stream_that_sends_a_reply_is_aborted_before_its_next_read_and_one_that_reads_at_once():
+    described, context = Described(), Replying()
+    context.questions.put_nowait(LIST.SerializeToString())
+    replies = described.reflection.answer(None, context)
+    await anext(replies)
+    described.reflection.close()
+    await asyncio.sleep(0)
+    assert context.aborted == []  # grpc would lose the status: the reply is being sent
+    with pytest.raises(grpc.aio.AbortError):
+        await anext(replies)
+    assert context.aborted == [grpc.StatusCode.UNAVAILABLE]
+
+    described, context = Described(), Replying()
+    waiting = asyncio.ensure_future(anext(described.reflection.answer(None, context), None))
+    await until(lambda: context.questions._getters)
+    described.reflection.close()
+    assert await asyncio.wait_for(waiting, ENDLESS_S) is None
+    assert context.aborted == [grpc.StatusCode.UNAVAILABLE]
+
+
+async def test_a_silent_stream_does_not_hold_up_a_server_that_drains(open_wire):
+    async with open_wire() as wire:
+        stream = begun(wire.channel)
+        await asked(stream)
+        await asyncio.wait_for(wire.server.drain(ENDLESS_S), ENDLESS_S / 2)
+        assert await stream.code() is grpc.StatusCode.UNAVAILABLE
 
 
 async def test_the_inference_server_lists_its_services_by_default_and_not_to_other_machines(open_wire, address):

@@ -15,15 +15,21 @@ from games.take_six import cards, table
 from games.take_six.rules import deck_of
 from ui.app import create_app
 from ui.catalogue import Catalogue
+from ui.model_servers import ModelServers
+from ui.studies import NO_MODEL, Studies, Wish
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.search import SearchBlock, SearchSettings, search_position
+from zerofleet.library.seated_game import SeatedGame
+from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.search.block import LAST_SEED
+from zerofleet.search.watched import WatchedSearch
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.runs import RunDirectory
 
 GAME = games.make("take_six")
 SEED = 7
+DRAWN = 99  # seed of a search
 UID = "1234" + "ab" * 14
 
 
@@ -152,14 +158,16 @@ async def test_a_study_of_a_table_shows_the_seat_of_the_person_and_the_numbers_o
 
 @pytest.mark.slow
 @pytest.mark.parametrize("information", ["determinise", "predict"])
-async def test_the_numbers_of_a_study_are_those_of_the_search_that_plays(hidden_client, information):
+async def test_the_numbers_of_a_study_are_those_of_the_search_that_plays(hidden_client, monkeypatch, information):
+    monkeypatch.setattr("ui.studies.secrets.randbelow", lambda bound: DRAWN)
     moves = random_game(GAME, SEED).moves.tolist()[:5]
     wish = {"run": "cards", "uid": UID, "ply": 5, "information": information}
     _, last, node = await texts(hidden_client, await begin(hidden_client, **wish))
     settings = SearchSettings.for_analysis(GAME.spec(), 200).model_copy(update={"information": information})
     evaluator = UniformEvaluator(GAME.players, GAME.spec().num_actions)
-    known = await search_position(GAME, evaluator, moves, settings=settings, version=1, seed=SEED)
     state = replay(GAME, moves, SEED)
+    searched = WatchedSearch(GAME, evaluator, (), settings=settings, version=1, seed=DRAWN, position=state)
+    known = await searched.run()  # with the true hands, on which no figure depends
     names = [GAME.action_name(state, int(action)) for action in known.actions]
     assert last["value"] == pytest.approx(float(known.value[known.to_move]))
     assert last["line"] == [GAME.action_name(state, known.best_action)]
@@ -172,6 +180,33 @@ async def test_the_numbers_of_a_study_are_those_of_the_search_that_plays(hidden_
         share = known.visits[place] / 200
         assert child["share"] == (pytest.approx(share) if information == "determinise" else None)
         assert sum(outcome["visits"] for outcome in child["outcomes"]) <= child["visits"]
+
+
+@pytest.mark.slow
+async def test_the_search_of_a_study_receives_neither_the_true_deal_nor_its_seed():
+    played = SeatedGame(GAME, seat=1, seed=SEED)
+    played.moves = random_game(GAME, SEED).moves.tolist()[:4]
+    studies = Studies(ModelServers())
+    try:
+        study = await studies.open(Wish(played, None, NO_MODEL, 30))
+        async for _ in study.follow():
+            pass
+        searched, true = study.search._block, played.state()
+        assert study.fault == ""
+        assert hands(searched.state(0))[1] == hands(true)[1]
+        for other in (0, 2):
+            assert hands(searched.state(0))[other] != hands(true)[other]
+        assert study.search._seed != SEED
+        np.testing.assert_array_equal(study.state_after(), true)  # for pictures in the view of the seat
+    finally:
+        await studies.aclose()
+
+
+async def test_the_seed_of_a_deal_is_one_of_too_many_to_try(hidden_client, monkeypatch):
+    bounds = []
+    monkeypatch.setattr("ui.tables.secrets.randbelow", lambda bound: bounds.append(bound) or SEED)
+    await open_table(hidden_client, seed=None)
+    assert bounds == [LAST_SEED + 1]
 
 
 @pytest.mark.slow

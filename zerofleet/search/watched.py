@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from games.core import Game
+from games.core import Game, State
 from zerofleet.evaluators.base import Evaluation, Evaluator
 from zerofleet.evaluators.by_version import evaluate_by_version
 from zerofleet.search.block import Leaves, SearchBlock
@@ -30,9 +30,20 @@ class WatchedSearch:
     """One search, run once. Used in one event loop; the tree remains readable after the end."""
 
     def __init__(
-        self, game: Game, evaluator: Evaluator, moves: Sequence[int], *, settings: SearchSettings, version: int, seed: int
+        self,
+        game: Game,
+        evaluator: Evaluator,
+        moves: Sequence[int],
+        *,
+        settings: SearchSettings,
+        version: int,
+        seed: int,
+        position: State | None = None,
     ) -> None:
-        """Create it for the position after `moves` of the game with this seed; nothing is searched yet."""
+        """Create it for the position after `moves` of the game with this seed; nothing is searched yet.
+
+        A `position` (state_dtype [S]) replaces the start of the game, as in `SearchBlock.begin`; `seed` deals nothing then.
+        """
         self.game = game
         self.moves = tuple(moves)
         self.simulations = settings.simulations
@@ -41,6 +52,7 @@ class WatchedSearch:
         self._settings = settings
         self._version = version
         self._seed = seed
+        self._position = position
         self._block: SearchBlock | None = None
         self._advancing = asyncio.Lock()  # held while a thread uses the tree
         self._is_stopped = False
@@ -107,7 +119,7 @@ class WatchedSearch:
     def _begun(self) -> SearchBlock:
         block = SearchBlock(self.game, self._settings, slots=1)
         versions = [self._version] * self.game.spec().num_players
-        block.begin(0, seed=self._seed, versions=versions, opening=self.moves, hold=True)
+        block.begin(0, seed=self._seed, versions=versions, opening=self.moves, position=self._position, hold=True)
         return block
 
     @staticmethod

@@ -25,14 +25,18 @@ class Expiries:
         """Abort a call with RESOURCE_EXHAUSTED after `limit_s`, unless the returned timer is cancelled before."""
         return asyncio.get_running_loop().call_later(limit_s, self._expire, context, text, on_expired)
 
-    def _expire(self, context: Any, text: str, on_expired: Callable[[], None]) -> None:
-        on_expired()
-        task = asyncio.get_running_loop().create_task(_abort(context, text))
+    def end(self, context: Any, code: grpc.StatusCode, text: str) -> None:
+        """Abort a call soon; that of a client that reads nothing ends with its connection."""
+        task = asyncio.get_running_loop().create_task(_abort(context, code, text))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
+    def _expire(self, context: Any, text: str, on_expired: Callable[[], None]) -> None:
+        on_expired()
+        self.end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
 
-async def _abort(context: Any, text: str) -> None:
+
+async def _abort(context: Any, code: grpc.StatusCode, text: str) -> None:
     """Abort a call, which may just have ended by itself."""
     with suppress(Exception):
-        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+        await context.abort(code, text)
