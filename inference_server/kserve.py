@@ -228,12 +228,21 @@ def _statistics(served: ServedVersion) -> Any:
         (counts.success, message.inference_stats.success),
         (counts.failure, message.inference_stats.fail),
         (counts.queue, message.inference_stats.queue),
-        (counts.compute, message.inference_stats.compute_infer),
     ):
         _fill(duration, into)
+    _fill_compute(counts.compute, message.inference_stats)
     for rows, duration in sorted(counts.by_rows.items()):
-        _fill(duration, message.batch_stats.add(batch_size=rows).compute_infer)
+        _fill_compute(duration, message.batch_stats.add(batch_size=rows))
     return message
+
+
+def _fill_compute(duration: Duration, message: Any) -> None:
+    """Fill the three stages of a computation: clients such as perf_analyzer require equal counts.
+
+    Inputs and outputs are copied within `compute_infer`, so the other two have no time of their own.
+    """
+    _fill(duration, message.compute_infer)
+    message.compute_input.count = message.compute_output.count = duration.count
 
 
 def _fill(duration: Duration, message: Any) -> None:

@@ -25,6 +25,7 @@ from zerofleet.rpc.addresses import is_loopback
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import EXTERNAL, SearchBlock
 from zerofleet.search.afterstates.block import AfterstateBlock
+from zerofleet.service.daemon_thread import in_daemon_thread
 from zerofleet.service.lifecycle import Service
 from zerofleet.service.probes import Answer
 
@@ -161,7 +162,7 @@ class Spectators:
                 if game is not None
             ]
             known = {key: picture for key, picture in self._pictures.items() if key[0] == seat}
-            body, pictures = await asyncio.to_thread(self._written, shown, seat, known)
+            body, pictures = await in_daemon_thread(functools.partial(self._written, shown, seat, known), name="spectators")
             if self.is_watched:
                 self._pictures = {key: text for key, text in self._pictures.items() if key[0] != seat} | pictures
             return Answer(200, body, "application/json")

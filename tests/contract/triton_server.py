@@ -26,13 +26,15 @@ import grpc
 from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc
 
-# numpy 2 makes this Triton's Python backend answer with empty tensors, without an error.
+# numpy 2 makes this Triton's Python backend answer with empty tensors, without an error; numpy 1 has wheels up to Python 3.12,
+# and the library of Python 3.13 in the wheel lacks modules that Debian's Python has built in.
 REQUIREMENTS = ("numpy<2",)
+NEWEST_PYTHON = (3, 12)
 WHEEL = "nvidia-pytriton==0.7.0"
 CHECKOUT = Path(__file__).parents[2]
 READY_MADE = Path("/var/tmp/triton-venv")
 LIBRARY = Path(sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("INSTSONAME") or "")
-CAN_RUN = ".so" in LIBRARY.name and LIBRARY.is_file()
+CAN_RUN = ".so" in LIBRARY.name and LIBRARY.is_file() and sys.version_info[:2] <= NEWEST_PYTHON
 """Whether Python is here with its shared library, which the backend loads; Debian has it in a package of its own."""
 KINDS = ("zerofleet", "triton") if CAN_RUN else ("zerofleet",)
 """The servers that the contract is tested with here."""
@@ -184,4 +186,6 @@ def _free_ports(count: int) -> list[int]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{install().venv}\n" if CAN_RUN else f"without Triton: its Python backend needs {LIBRARY}\n")
+    newest = ".".join(map(str, NEWEST_PYTHON))
+    wanted = f"without Triton: its Python backend needs {LIBRARY}, of Python {newest} at most\n"
+    sys.stdout.write(f"{install().venv}\n" if CAN_RUN else wanted)
