@@ -162,7 +162,7 @@ class Spectators:
                 if game is not None
             ]
             known = {key: picture for key, picture in self._pictures.items() if key[0] == seat}
-            body, pictures = await in_daemon_thread(functools.partial(self._written, shown, seat, known), name="spectators")
+            body, pictures = await in_daemon_thread(functools.partial(self._written, shown, seat, known))
             if self.is_watched:
                 self._pictures = {key: text for key, text in self._pictures.items() if key[0] != seat} | pictures
             return Answer(200, body, "application/json")

@@ -179,7 +179,7 @@ class SelfPlay:
         selfplay = self._settings.selfplay
         work = functools.partial(warm_up, self._game, self._settings, self._crew.openings)
         async with self._stop.interruptible():
-            await in_daemon_thread(work, name="warm-up")  # a stop waits for no compilation
+            await in_daemon_thread(work)  # a stop waits for no compilation
             log.info("worker.waiting_for_champion")
             await self._adopted.available()
         if self._stop.now:

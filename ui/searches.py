@@ -34,7 +34,7 @@ class Searches:
         Cancellation: a search that has begun keeps its place until it ends.
         """
         await self._places.acquire()
-        return await in_daemon_thread(partial(work, *arguments), name="search", at_end=self._places.release)
+        return await in_daemon_thread(partial(work, *arguments), at_end=self._places.release)
 
 
 async def run_while_connected(request: Request, searches: Searches, work: Callable[..., Any], *arguments: Any) -> Any:

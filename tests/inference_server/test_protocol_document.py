@@ -57,7 +57,7 @@ async def test_the_example_over_http_prints_an_evaluation(open_wire, publish):
 
 
 async def test_the_examples_of_curl_get_the_answers_of_the_page(open_wire, publish):
-    (session,) = [block for block in blocks("console") if "curl" in block]
+    (session,) = [block for block in blocks("console") if "$ curl" in block]
     lines = session.splitlines()
     publish()
     async with open_wire(http_address="127.0.0.1:0") as wire:

@@ -8,22 +8,22 @@ import pytest
 from zerofleet.service.daemon_thread import in_daemon_thread
 
 
-async def test_the_result_comes_from_a_daemon_thread_with_a_name() -> None:
-    thread = await in_daemon_thread(threading.current_thread, name="compile")
-    assert (thread.name, thread.daemon) == ("compile", True)
+async def test_the_result_comes_from_a_daemon_thread() -> None:
+    thread = await in_daemon_thread(threading.current_thread)
+    assert thread.daemon
     assert thread is not threading.current_thread()
 
 
 async def test_an_exception_reaches_the_caller_after_the_end_was_reported() -> None:
     ended: list[str] = []
     with pytest.raises(ZeroDivisionError):
-        await in_daemon_thread(lambda: 1 // 0, name="fails", at_end=lambda: ended.append("end"))
+        await in_daemon_thread(lambda: 1 // 0, at_end=lambda: ended.append("end"))
     assert ended == ["end"]
 
 
 async def test_a_cancelled_caller_waits_no_longer_and_the_end_of_the_work_is_still_reported() -> None:
     go, has_ended = threading.Event(), asyncio.Event()
-    task = asyncio.create_task(in_daemon_thread(go.wait, name="long", at_end=has_ended.set))
+    task = asyncio.create_task(in_daemon_thread(go.wait, at_end=has_ended.set))
     await asyncio.wait({task}, timeout=0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

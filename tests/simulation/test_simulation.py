@@ -24,7 +24,7 @@ def test_a_fleet_keeps_its_promises_through_kills_power_losses_and_a_bad_network
     assert not found.broken, "\n".join([found.broken, *found.trace[-25:]])
     assert found.games >= 30
     assert found.promotions >= 1
-    assert found.faults.total() > 10
+    assert found.faults.total() >= 5
 
 
 def test_the_same_seed_replays_the_same_trace():

@@ -1,44 +1,58 @@
 """Work in a thread that the end of the process does not wait for.
 
 For calls that cannot be interrupted and whose result matters to their caller alone: a compilation, a deep search. The threads
-of an executor are joined at the end of the process; daemon threads are not.
+of a `ThreadPoolExecutor` are joined at the end of the process; these are not.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
 
 __all__ = ["in_daemon_thread"]
 
 T = TypeVar("T")
 
 
-async def in_daemon_thread(work: Callable[[], T], *, name: str, at_end: Callable[[], object] = lambda: None) -> T:
-    """Return `work()`, called in a daemon thread named `name`; its exceptions propagate.
+class _DaemonThreads(Executor):
+    """A daemon thread for each call."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call `fn` in a new thread."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        threading.Thread(target=run, name="daemon-work", daemon=True).start()
+        return future
+
+
+_THREADS = _DaemonThreads()
+
+
+async def in_daemon_thread(work: Callable[[], T], *, at_end: Callable[[], object] = lambda: None) -> T:
+    """Return `work()`, called in a daemon thread of its own; its exceptions propagate.
 
     `at_end` is called on the event loop when the work has ended, also after a cancellation.
     Cancellation: the wait ends, the work goes on.
     """
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[T] = loop.create_future()
+    job = asyncio.get_running_loop().run_in_executor(_THREADS, work)
 
-    def finish(settle: Callable[[], None]) -> None:
+    def ended(job: asyncio.Future[T]) -> None:
         at_end()
-        if not result.done():  # else the caller was cancelled
-            settle()
+        if not job.cancelled():
+            job.exception()  # read here, as the caller may have been cancelled
 
-    def run() -> None:
-        try:
-            settle = partial(result.set_result, work())
-        except Exception as failure:
-            settle = partial(result.set_exception, failure)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
-            loop.call_soon_threadsafe(finish, settle)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return await result
+    job.add_done_callback(ended)
+    return await asyncio.shield(job)
