@@ -278,7 +278,9 @@ def _check_result(record: GameRecord, out: Replayed, reject: _Reject) -> None:
         reject("resignation", f"seat {seat + 1} resigned when seat {out.movers[-1] + 1} was to move")
     sole_opponent = claimed[1 - seat] if len(claimed) == 2 else 1.0
     if claimed[seat] != -1.0 or sole_opponent != 1.0:
-        reject("resignation", f"seat {seat + 1} resigned, yet the scores are {claimed}; want -1 for it and 1 for a sole opponent")
+        reject(
+            "resignation", f"seat {seat + 1} resigned, yet the scores are {claimed}; want -1 for it and 1 for a sole opponent"
+        )
 
 
 def _explain(fault: int, where: int, claims: Claims, game: Game, out: Replayed, reject: _Reject) -> NoReturn:
