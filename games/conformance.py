@@ -33,6 +33,8 @@ _SEEDS = 2**31
 def check_game(game: Game, *, games: int = 100, seed: int = 0) -> None:
     """Play random games and check every law of `games.core` in every position.
 
+    Messages number players as the rules do, from 0; drawings in them may count from 1.
+
     Args:
         game: The rules to check, with the parameters to check them for.
         games: Number of random games.
@@ -271,15 +273,15 @@ class _Walk:
         dealt = self._dealt(self.state.array, viewer, self.seed + len(self.moves))
         other = self._look(dealt)
         if other.over != look.over or (viewer == look.mover and other.mover != viewer):
-            self._fail(9, f"determinise for player {viewer} changed whose turn it is, or whether the game is over")
+            self._fail(9, f"determinise for viewer={viewer} changed whose turn it is, or whether the game is over")
         if not np.array_equal(other.planes[viewer], look.planes[viewer]):
-            self._fail(9, f"determinise for player {viewer} returned a position that this player sees differently: {dealt}")
+            self._fail(9, f"determinise for viewer={viewer} returned a position that this player sees differently: {dealt}")
         if viewer == look.mover and other.actions != look.actions:
-            self._fail(9, f"determinise for player {viewer} changed the legal actions to {other.actions}")
+            self._fail(9, f"determinise for viewer={viewer} changed the legal actions to {other.actions}")
         again, twice = (self._dealt(state, viewer, self.seed) for state in (self.state.array, dealt))
         if not np.array_equal(again, twice):
             self._fail(
-                9, f"determinise for player {viewer} depends on what they cannot see: {again} here, {twice} from {dealt}"
+                9, f"determinise for viewer={viewer} depends on what they cannot see: {again} here, {twice} from {dealt}"
             )
         self.memory.deals_differ |= not np.array_equal(again, dealt)
         if viewer == look.mover and not look.over and core.has_rule(type(self.game), "foresee"):
@@ -313,10 +315,10 @@ class _Walk:
                 self._fail(2, "play_foreseen wrote outside the state")
             seen = self._look(after.array)
             if not seen.over and seen.mover != look.mover:
-                self._fail(9, f"after play_foreseen with action {action} and {plays.array} player {seen.mover} is to move")
+                self._fail(9, f"after play_foreseen with action {action} and {plays.array} to_move is {seen.mover}")
             found.append((plays.array.tolist(), seen.over, seen.actions, seen.planes[look.mover].tobytes()))
         if found[0] != found[1]:
-            self._fail(9, f"foresee or play_foreseen with action {action} depends on what player {look.mover} cannot see")
+            self._fail(9, f"foresee or play_foreseen with action {action} depends on what viewer={look.mover} cannot see")
 
     def _check_secrecy(self, look: _Look, action: int, other_action: int) -> None:
         """Check that no player can distinguish two secret moves of the current round from each other, or from none."""
@@ -333,10 +335,10 @@ class _Walk:
             self._fail(9, f"the secret moves {action} and {other_action} give the next player different choices")
         for viewer in range(self.spec.num_players):
             if any(not np.array_equal(view.planes[viewer], look.planes[viewer]) for view in views):
-                self._fail(9, f"player {viewer} sees the secret move {action} or {other_action} before the round ends")
+                self._fail(9, f"viewer={viewer} sees the secret move {action} or {other_action} before the round ends")
             first, second = (self._dealt(state, viewer, self.seed) for state in states)
             if not np.array_equal(first, second):
-                self._fail(9, f"determinise for player {viewer} depends on the secret moves {action} and {other_action}")
+                self._fail(9, f"determinise for viewer={viewer} depends on the secret moves {action} and {other_action}")
 
     def _round(self, state: np.ndarray) -> int:
         """Return the number of the round, or -1 if there is none or the game is over."""

@@ -80,7 +80,7 @@ class RockPaperScissors(NamedTuple):
 
     def draw(self, state: State) -> str:
         """See `games.core.Game`."""
-        secret = f"\nplayer {_first(state)} has chosen {NAMES[_secret(state)]}" if _has_chosen(state) else ""
+        secret = f"\nplayer {_first(state) + 1} has chosen {NAMES[_secret(state)]}" if _has_chosen(state) else ""
         return self.draw_for(state, 0) + secret
 
     def draw_for(self, state: State, viewer: int) -> str:
@@ -90,7 +90,7 @@ class RockPaperScissors(NamedTuple):
         for player in range(2):
             letters = " ".join(NAMES[choice][0].upper() for choice in self.history(state, player)[-_SHOWN:])
             dots = ".. " if played > _SHOWN else ""
-            lines.append(f"player {player} | {_won(state, player):>3} won | {dots}{letters}".rstrip())
+            lines.append(f"player {player + 1} | {_won(state, player):>3} won | {dots}{letters}".rstrip())
         return "\n".join(lines)
 
     def draw_svg(self, state: State) -> str:
@@ -133,7 +133,7 @@ class RockPaperScissors(NamedTuple):
         for player in range(2):
             y = 44 + 24 * player
             canvas.circle(22, y, 7, fill=PLAYER_COLOURS[player])
-            canvas.text(38, y, f"{player}: {_won(state, player)} won", anchor="start")
+            canvas.text(38, y, f"{player + 1}: {_won(state, player)} won", anchor="start")
             for i, choice in enumerate(self.history(state, player)[first:]):
                 won = choice == _COUNTERS[_choice(self, state, 1 - player, first + i)]
                 x = _LEFT + _STEP * (i + 0.5)

@@ -41,7 +41,7 @@ def picture(stacks: Sequence[str], rows: int) -> str:
         canvas.text(_MARGIN + (x + 0.5) * _SIDE, height + _MARGIN, notation.column_name(x))
     for y in range(rows):
         canvas.text(_MARGIN / 2, _MARGIN / 2 + height - (y + 0.5) * _SIDE, str(y + 1))
-    return canvas.render(f"Connect Four after {sum(map(len, stacks))} plies, player 0 red")
+    return canvas.render(f"Connect Four after {sum(map(len, stacks))} plies, player 1 red")
 
 
 def landing_cells(stacks: Sequence[str], rows: int) -> tuple[Cell, ...]:

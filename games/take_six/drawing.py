@@ -1,4 +1,7 @@
-"""Text and SVG pictures of Take 6!: the table in the view of one player, or with nothing hidden."""
+"""Text and SVG pictures of Take 6!: the table in the view of one player, or with nothing hidden.
+
+Pictures count players from 1, as people do; seats and viewers count from 0.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def draw(deck: Deck, state: State, viewer: int | None) -> str:
     for seat in range(deck.players):
         held = _hand(deck, state, seat)
         shown = _numbers(deck, held) if viewer in (None, seat) else "  ." * len(held)
-        line = f"player {seat}: {_counted(table.taken(state, seat)):>10} | {shown}"
+        line = f"player {seat + 1}: {_counted(table.taken(state, seat)):>10} | {shown}"
         if (card := _chosen(deck, state, seat)) is not None and (viewer is None or table.chooser(state) >= 0):
             line += f"   plays {card}"
         lines.append(line.rstrip())
@@ -54,7 +57,7 @@ def draw_svg(deck: Deck, state: State, viewer: int | None = None) -> str:
     for seat in range(deck.players):
         y = _hand_top(deck, seat)
         canvas.circle(_MARGIN + 16, y + _CARD_HEIGHT / 2, 8, fill=PLAYER_COLOURS[seat])
-        label = f"{seat}: {_counted(table.taken(state, seat))}"
+        label = f"{seat + 1}: {_counted(table.taken(state, seat))}"
         canvas.text(_MARGIN + 32, y + _CARD_HEIGHT / 2, label, anchor="start")
         is_seen = viewer in (None, seat)
         for i, card in enumerate(_hand(deck, state, seat)):
@@ -109,7 +112,7 @@ def _headline(deck: Deck, state: State) -> str:
     if table.turn(state) == table.HAND:
         return "the game is over"
     task = "chooses a row" if table.chooser(state) >= 0 else "chooses a card"
-    return f"round {table.turn(state) + 1} of {table.HAND}, player {table.mover(deck, state)} {task}"
+    return f"round {table.turn(state) + 1} of {table.HAND}, player {table.mover(deck, state) + 1} {task}"
 
 
 def _chosen(deck: Deck, state: State, seat: int) -> str | None:

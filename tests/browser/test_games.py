@@ -93,7 +93,7 @@ def numbers(found: object) -> Iterator[int]:
 
 def hand(drawn: str, seat: int) -> set[int]:
     """Return the cards of a player from the drawing that this player sees."""
-    line = drawn.split(f"player {seat}:")[1].splitlines()[0]
+    line = drawn.split(f"player {seat + 1}:")[1].splitlines()[0]
     return {int(card) for card in re.findall(r"\d+", line.split("|")[1])}
 
 

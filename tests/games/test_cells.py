@@ -68,7 +68,7 @@ def test_a_push_and_a_sidestep_of_the_same_marbles_have_different_second_cells()
 @pytest.mark.slow
 def test_the_cells_of_a_game_with_hidden_hands_are_those_of_the_player_to_move():
     state = new_state(TAKE_SIX, seed=7)
-    seen = [TAKE_SIX.draw_for(state, seat).split(f"player {seat}:")[1].splitlines()[0] for seat in (0, 1)]
+    seen = [TAKE_SIX.draw_for(state, seat).split(f"player {seat + 1}:")[1].splitlines()[0] for seat in (0, 1)]
     hands = [set(re.findall(r"\d+", line.split("|")[1])) for line in seen]
     cards = {cell.id for cell in TAKE_SIX.cells(state)} - {"row 1", "row 2", "row 3", "row 4"}
     assert cards == hands[0]

@@ -358,7 +358,7 @@ def test_a_full_goal_wins() -> None:
     assert core.is_over(game, state)
     assert games.final_scores(game, state) == (1.0, -1.0)
     assert games.legal(game, state) == []
-    assert game.caption(state) == "player 0 is at place 1, over, ply 1 of 400"
+    assert game.caption(state) == "player 1 is at place 1, over, ply 1 of 400"
 
 
 def test_a_piece_of_another_player_in_the_goal_does_not_spoil_it() -> None:
@@ -434,7 +434,7 @@ def test_the_last_place_is_settled_with_the_one_before_it() -> None:
     core.play(game, state, game.parse_action(state, names[0]))
     assert core.is_over(game, state)
     assert games.final_scores(game, state) == (1.0, 0.0, -1.0)
-    assert game.caption(state).startswith("player 0 is at place 1, player 1 is at place 2, over")
+    assert game.caption(state).startswith("player 1 is at place 1, player 2 is at place 2, over")
 
 
 def test_only_a_player_without_a_move_may_pass() -> None:
@@ -520,8 +520,8 @@ def test_the_bounds_on_legal_moves_have_the_documented_values() -> None:
     [
         ("d1-e9", "'d1-e9' is not a legal move here; legal: d1-e5"),
         ("d1-c1", "(c1 is occupied); legal: d1-e5"),
-        ("n1-m5", "(no piece of player 0 is on n1); legal: "),
-        ("e5-f5", "(no piece of player 0 is on e5); legal: "),
+        ("n1-m5", "(no piece of player 1 is on n1); legal: "),
+        ("e5-f5", "(no piece of player 1 is on e5); legal: "),
         ("d1-e14", "(there is no field 'e14'; moves look like d1-e2); legal: "),
         ("pass", "(passing is legal only if no piece can move); legal: d1-e5"),
         ("d1", "(moves look like d1-e2); legal: "),
@@ -571,20 +571,20 @@ def test_the_picture_shows_the_pieces_of_three_players() -> None:
         "p            . .",
         "o           . . .",
         "n          . . . .",
-        "m 1 1 1 1 . . . . . 2 2 2 2",
-        "l  1 1 1 . . . . . . 2 2 2",
-        "k   1 1 . . . . . . . 2 2",
-        "j    1 . . . . . . . . 2",
+        "m 2 2 2 2 . . . . . 3 3 3 3",
+        "l  2 2 2 . . . . . . 3 3 3",
+        "k   2 2 . . . . . . . 3 3",
+        "j    2 . . . . . . . . 3",
         "i     . . . . . . . . .",
         "h    . . . . . . . . . .",
         "g   . . . . . . . . . . .",
         "f  . . . . . . . . . . . .",
-        "e . . . . . 0 . . . . . . .",
-        "d          0 0 0 0",
-        "c           0 . 0",
-        "b            0 0",
-        "a             0",
-        "player 1 to move, ply 1 of 600",
+        "e . . . . . 1 . . . . . . .",
+        "d          1 1 1 1",
+        "c           1 . 1",
+        "b            1 1",
+        "a             1",
+        "player 2 to move, ply 1 of 600",
     ]
 
 

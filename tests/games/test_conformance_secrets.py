@@ -149,7 +149,7 @@ def test_a_game_that_keeps_its_secrets_passes() -> None:
         (2, "before the round ends"),
         (3, "depends on the secret moves"),
         (4, "foresee wrote [2]; expected one action in -1 .. 1 per opponent"),
-        (5, "depends on what player 1 cannot see"),
+        (5, "depends on what viewer=1 cannot see"),
         (6, "foresee wrote"),
         (7, "after play_foreseen with action"),
         (8, "play_foreseen wrote outside the state"),

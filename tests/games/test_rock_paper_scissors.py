@@ -168,9 +168,9 @@ def test_pictures_show_the_latest_turns() -> None:
     state = games.replay(game, [ROCK, PAPER] * 2 + [SCISSORS, PAPER] * 40 + [ROCK])
     rows = game.draw(state).splitlines()
     assert rows[0] == "turn 43 of 100"
-    assert rows[1] == f"player 0 |  40 won | .. {' '.join('S' * 40)}"
-    assert rows[2] == f"player 1 |   2 won | .. {' '.join('P' * 40)}"
-    assert rows[3] == "player 0 has chosen rock"
+    assert rows[1] == f"player 1 |  40 won | .. {' '.join('S' * 40)}"
+    assert rows[2] == f"player 2 |   2 won | .. {' '.join('P' * 40)}"
+    assert rows[3] == "player 1 has chosen rock"
     document = game.draw_svg(state)
     assert "Rock paper scissors, 40 to 2 after 42 turns" in document
     assert document.count(">S</text>") == document.count(">P</text>") == 40

@@ -307,7 +307,7 @@ def test_a_row_is_chosen_after_the_reveal_by_the_lowest_card() -> None:
         core.play(game, state, game.parse_action(state, card))
     assert core.to_move(game, state) == 0
     assert core.round_of(game, state) == -1
-    assert game.draw_for(state, 2).splitlines()[0] == "round 1 of 10, player 0 chooses a row"
+    assert game.draw_for(state, 2).splitlines()[0] == "round 1 of 10, player 1 chooses a row"
     assert [line.partition("plays ")[2] for line in game.draw_for(state, 2).splitlines()[5:]] == ["7", "11", "81"]
     with pytest.raises(games.IllegalMove, match=r"'@5' is not a legal move here; legal: @1 @2 @3 @4"):
         game.parse_action(state, "@5")

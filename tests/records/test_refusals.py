@@ -179,7 +179,7 @@ LIES: list[tuple[str, str, Callable[[GameRecord], object], str]] = [
     ("searched by a seat without a model", "search", set_fields(seat_versions=[0, 7]), "without a model"),
     ("agents on more seats than there are", "seats", set_fields(seat_agents=["", "", "random"]), "3 agent names"),
     ("an agent where a model sat", "seats", set_fields(seat_agents=["random", ""]), "'random' and model version 7"),
-    ("an agent of many words", "seats", set_fields(seat_versions=[0, 7], seat_agents=["a\nb", ""]), "seat 0 must match"),
+    ("an agent of many words", "seats", set_fields(seat_versions=[0, 7], seat_agents=["a\nb", ""]), "seat 1 must match"),
     ("a model behind an agent's move", "search", set_fields(seat_versions=[0, 7], seat_agents=["random", ""]), "named agent"),
     ("no model behind a model's move", "search", set_row(0, model_version=0, root_value=[]), "want a positive number"),
 ]  # fmt: skip
@@ -197,7 +197,7 @@ def test_a_false_record_is_refused_with_its_reason(reason: str, change: Callable
 
 
 RESIGNATION_LIES = [
-    ("the winner resigned", set_fields(resigned_seat=1), "seat 0 resigned when seat 1 was to move"),
+    ("the winner resigned", set_fields(resigned_seat=1), "seat 1 resigned when seat 2 was to move"),
     ("the resigning seat won", set_fields(scores=[-1.0, 1.0]), "want -1 for it"),
     ("a resignation for a draw", set_fields(scores=[0.0, 0.0]), "want -1 for it"),
     ("both lost", set_fields(scores=[-1.0, -1.0]), "1 for a sole opponent"),

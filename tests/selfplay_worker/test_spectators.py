@@ -243,7 +243,7 @@ async def test_no_hand_but_that_of_the_seat_occurs_in_an_answer_and_neither_move
 
 
 def hand(game: Game, state: Any, player: int) -> list[int]:
-    line = next(line for line in game.draw_for(state, player).splitlines() if line.startswith(f"player {player}"))  # type: ignore[attr-defined]
+    line = next(line for line in game.draw_for(state, player).splitlines() if line.startswith(f"player {player + 1}"))  # type: ignore[attr-defined]
     return [int(card) for card in re.findall(r"\d+", line.split("|")[1])]
 
 

@@ -187,7 +187,7 @@ async def test_no_other_hand_occurs_in_any_payload_of_take_six(client):
     table = await begin(client, game="take_six", seat=seat + 1, seed=7)
     game = games.make("take_six")
     state = new_state(game, 7)
-    other = next(line for line in game.draw_for(state, 0).splitlines() if line.startswith("player 0"))
+    other = next(line for line in game.draw_for(state, 0).splitlines() if line.startswith("player 1"))
     hidden = set(re.findall(r"\d+", other.split("|")[1]))
     assert len(hidden) == 10
     for _ in range(2):
@@ -196,14 +196,14 @@ async def test_no_other_hand_occurs_in_any_payload_of_take_six(client):
         open_rows = " ".join(line for line in table["text"].splitlines() if line.startswith("row"))
         open_cards = set(re.findall(r"\d+", open_rows)) | set(re.findall(r"\d+", " ".join(table["moves"])))
         assert not (shown & hidden) - open_cards
-        assert not (set(re.findall(r"\d+", table["text"].split("player 0")[1].splitlines()[0])) & hidden) - open_cards
+        assert not (set(re.findall(r"\d+", table["text"].split("player 1")[1].splitlines()[0])) & hidden) - open_cards
         assert "seed" not in table
         table = await act(client, table, "moves", move=table["legal"][0]["move"])
 
 
 def test_a_secret_choice_of_the_round_is_not_among_the_known_moves():
     played = SeatedGame(games.make("rock_paper_scissors"), seat=1, seed=0)
-    played.moves.append(0)  # player 0 has chosen, in secret
+    played.moves.append(0)  # the other player has chosen, in secret
     assert played.seen_moves() == []
     assert "rock" not in played.text()
     played.play("paper")

@@ -113,7 +113,7 @@ async def test_no_hand_but_that_of_the_chosen_seat_occurs_in_any_answer(tmp_path
 
 
 def cards_of(drawing: str, seat: int) -> set[str]:
-    line = next(line for line in drawing.splitlines() if line.startswith(f"player {seat}"))
+    line = next(line for line in drawing.splitlines() if line.startswith(f"player {seat + 1}"))
     return set(re.findall(r"\d+", line.split("|")[1]))
 
 

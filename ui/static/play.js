@@ -87,9 +87,6 @@ function cells() {
   byId("clicks").textContent = clicked.length ? `${clicked.join(", ")}: then ${shown.slice(0, 12).join(", ")}${shown.length > 12 ? ", …" : ""}. Escape begins again.` : "";
 }
 
-/** Return the number of the person's seat in the picture, where the drawing of the game counts players from 0. */
-const pictured = () => (/\bplayer \d/.test(now.text) ? ` (${now.seat - 1} in the picture)` : "");
-
 function outcome() {
   if (now.resigned) return "You resigned.";
   const best = Math.max(...now.scores);
@@ -111,7 +108,7 @@ function show(view) {
   byId("board").src = `${path("tables", now.id)}/board?number=${now.number}`;
   byId("board").alt = `Board after ${now.moves.length} moves${now.moves.length ? `, the last one ${now.moves.at(-1)}` : ""}`;
   byId("state").textContent = now.is_over ? "over" : now.is_thinking ? `${now.opponent} thinks…` : "your move";
-  byId("turn").textContent = now.fault || (now.is_over ? outcome() : `You are player ${now.seat}${pictured()} against ${now.opponent}.`);
+  byId("turn").textContent = now.fault || (now.is_over ? outcome() : `You are player ${now.seat} against ${now.opponent}.`);
   byId("text").textContent = now.text;
   byId("undo").disabled = now.is_thinking || !now.moves.length;
   byId("hint").disabled = !now.is_turn;

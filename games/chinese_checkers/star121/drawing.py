@@ -1,4 +1,7 @@
-"""Notation of fields, and text and SVG pictures, for the star of 121 fields."""
+"""Notation of fields, and text and SVG pictures, for the star of 121 fields.
+
+Pictures and messages count players from 1, as people do; arguments count them from 0.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def text(owners: Sequence[int]) -> str:
     """Return the board as text; `owners` is the player on each field, -1 for none."""
     lines = []
     for y, (first, length) in enumerate(zip(_FIRSTS, _LENGTHS, strict=True)):
-        fields = " ".join(str(owner) if owner >= 0 else "." for owner in owners[first : first + length])
+        fields = " ".join(str(owner + 1) if owner >= 0 else "." for owner in owners[first : first + length])
         lines.append(f"{_LETTERS[y]} {' ' * (_WIDEST_ROW - length)}{fields}")
     return "\n".join(lines)
 
@@ -59,7 +62,7 @@ def picture(owners: Sequence[int], corners: Sequence[int], caption: str) -> str:
         x, y = _middle(PLACES[field])
         if owner >= 0:
             canvas.circle(x, y, 0.38 * _STEP, fill=svg.PLAYER_COLOURS[owner], stroke=svg.INK)
-            canvas.text(x, y, str(owner), size=11.0, fill=svg.PAPER)
+            canvas.text(x, y, str(owner + 1), size=11.0, fill=svg.PAPER)
         else:
             canvas.circle(x, y, 0.22 * _STEP, fill=svg.PAPER)
     for y, letter in enumerate(_LETTERS):
@@ -101,7 +104,7 @@ def why_not(owners: Sequence[int], player: int, wanted: str) -> str:
         return " (moves look like d1-e2)"
     origin, target = names
     if owners[FIELD_NUMBERS[origin]] != player:
-        return f" (no piece of player {player} is on {origin})"
+        return f" (no piece of player {player + 1} is on {origin})"
     if owners[FIELD_NUMBERS[target]] >= 0:
         return f" ({target} is occupied)"
     return ""

@@ -1,21 +1,21 @@
 """Chinese Checkers on the standard star of 121 fields, for two, three, four or six players with ten pieces each.
 
 A move is a whole turn, written and numbered by its source and target fields, irrespective of the jumps between them.
-Rows are named by letters from the bottom, fields by their number in the row. Two players, after d1-e5 by player 0:
+Rows are named by letters from the bottom, fields by their number in the row. Two players, after d1-e5:
 
-    q             1
-    p            1 1
-    o           1 1 1
-    n          1 1 1 1
+    q             2
+    p            2 2
+    o           2 2 2
+    n          2 2 2 2
     m . . . . . . . . . . . . .
     l  . . . . . . . . . . . .
                 ..
     f  . . . . . . . . . . . .
-    e . . . . 0 . . . . . . . .
-    d          . 0 0 0
-    c           0 0 0
-    b            0 0
-    a             0
+    e . . . . 1 . . . . . . . .
+    d          . 1 1 1
+    c           1 1 1
+    b            1 1
+    a             1
 
 Seats are numbered clockwise. Planes and action numbers are in the player's view, with the player's home at the bottom; an
 action is 121 * from + to, in the fields of `games.chinese_checkers.star121.board`. The last action is the pass.
@@ -122,9 +122,9 @@ class ChineseCheckers(NamedTuple):
         """Return the places, the player to move or the end, and the plies, such as `player 1 to move, ply 12 of 400`."""
         places = [_place_of(state, player) for player in range(self.players)]
         order = sorted((place, player) for player, place in enumerate(places) if place)
-        words = [f"player {player} is at place {place}" for place, player in order]
+        words = [f"player {player + 1} is at place {place}" for place, player in order]
         plies = f"ply {int(state[0] >> _PLIES)} of {self.rounds * self.players}"
-        words += ["over"] if is_over(self, state) else [f"player {_player(state)} to move"]
+        words += ["over"] if is_over(self, state) else [f"player {_player(state) + 1} to move"]
         return ", ".join([*words, plies])
 
     def draw(self, state: State) -> str:

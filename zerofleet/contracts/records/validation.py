@@ -185,7 +185,7 @@ def _check_agents(record: GameRecord, spec: GameSpec, reject: _Reject) -> None:
         return
     if len(agents) != spec.num_players:
         reject("seats", f"{len(agents)} agent names, {record.game} has {spec.num_players} players (empty for a model's seat)")
-    for seat, (agent, version) in enumerate(zip(agents, record.seat_versions, strict=True)):
+    for seat, (agent, version) in enumerate(zip(agents, record.seat_versions, strict=True), start=1):
         if agent and version:
             reject("seats", f"seat {seat} names the agent {agent[:64]!r} and model version {version}; want one of them")
         if agent and not _AGENT_PATTERN.fullmatch(agent):
@@ -275,10 +275,12 @@ def _check_result(record: GameRecord, out: Replayed, reject: _Reject) -> None:
         return
     seat = record.resigned_seat - 1
     if seat != out.movers[-1]:
-        reject("resignation", f"seat {seat} resigned when seat {out.movers[-1]} was to move")
+        reject("resignation", f"seat {seat + 1} resigned when seat {out.movers[-1] + 1} was to move")
     sole_opponent = claimed[1 - seat] if len(claimed) == 2 else 1.0
     if claimed[seat] != -1.0 or sole_opponent != 1.0:
-        reject("resignation", f"seat {seat} resigned, yet the scores are {claimed}; want -1 for it and 1 for a sole opponent")
+        reject(
+            "resignation", f"seat {seat + 1} resigned, yet the scores are {claimed}; want -1 for it and 1 for a sole opponent"
+        )
 
 
 def _explain(fault: int, where: int, claims: Claims, game: Game, out: Replayed, reject: _Reject) -> NoReturn:
