@@ -50,7 +50,8 @@ class Ledger:
         self._lost_lease = asyncio.Event()
 
     def load(self) -> None:
-        """Replay the journal and compact it; blocks on the disk. Raises `RunDirectoryError`, `Unavailable`."""
+        """Replay the journal and compact it; blocks on the disk. Raises `RunDirectoryError`, `StaleEpoch`, `Unavailable`."""
+        self._journal.take_over()
         for event in self._journal.read():
             try:
                 self._fold(event)

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from zerofleet.contracts.plain_files import read_plain
 from zerofleet.errors import CorruptModel, VersionSkew
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import TEMPORARY_SUFFIX, sync_directory
+from zerofleet.storage.files import TEMPORARY_SUFFIX, make_directory, sync_directory
 
 __all__ = ["COUNTS", "TENSORS", "load_latest", "save"]
 
@@ -37,7 +37,7 @@ def save(directory: Path, counts: bytes, tensors: bytes) -> Path:
 
     Raises `OSError` for a failed write; then nothing has changed.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     _sweep(directory)
     number = max(_numbers(directory), default=0) + 1
     staging = directory / f"{number:08d}{TEMPORARY_SUFFIX}"

@@ -65,7 +65,8 @@ class Cluster:
 
     def compose(self, *arguments: str) -> None:
         """Run `docker compose`; raises with its output when it fails."""
-        command = ["docker", "compose", "--project-name", self.project, *arguments]
+        files = [word for file in ("docker-compose.yml", "tests/compose/whole_log.yml") for word in ("--file", file)]
+        command = ["docker", "compose", "--project-name", self.project, *files, *arguments]
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
 

@@ -8,7 +8,7 @@ from gatekeeper.disk import Disk
 from gatekeeper.ledger import Ledger
 from zerofleet.contracts.gate_events import MatchClosed, MatchOpened, StatusChanged, Submitted, Tallied
 from zerofleet.contracts.promotions import CandidateStatus, MatchReport
-from zerofleet.errors import RunDirectoryError, Unavailable
+from zerofleet.errors import RunDirectoryError, StaleEpoch, Unavailable
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.strength.gate_record import read_record
 
@@ -69,6 +69,37 @@ def test_a_rewritten_journal_holds_only_the_given_events(journal, path):
     journal.rewrite([EVENTS[2]])
     journal.append(EVENTS[1])
     assert read(path) == [EVENTS[2], EVENTS[1]]
+
+
+def test_a_former_holder_that_was_suspended_before_it_replaced_the_journal_removes_no_event(journal, path):
+    def suspended():
+        """The lease is held still when it is asked for; then another gatekeeper takes it, loads and appends."""
+        following = EventJournal(path, model="tic_tac_toe")
+        following.take_over()
+        assert following.read() == [EVENTS[0]]
+        following.rewrite([EVENTS[0]])
+        following.append(EVENTS[1])
+
+    journal.append(EVENTS[0])
+    former = EventJournal(path, model="tic_tac_toe", require_held=suspended)
+    with pytest.raises(Unavailable, match="nothing was changed"):
+        former.rewrite([])
+    assert read(path) == EVENTS[:2]
+
+
+def test_a_former_holder_neither_replaces_the_journal_nor_takes_it_over(journal, path):
+    def lost():
+        raise StaleEpoch("another gatekeeper has it")
+
+    journal.append(EVENTS[0])
+    unfinished = path.with_name(f"{path.name}.1-ab.tmp")
+    unfinished.touch()
+    former = EventJournal(path, model="tic_tac_toe", require_held=lost)
+    for attempt in (former.take_over, lambda: former.rewrite([])):
+        with pytest.raises(StaleEpoch, match="another gatekeeper"):
+            attempt()
+    assert read(path) == EVENTS[:1]
+    assert [one.name for one in path.parent.iterdir() if one.suffix == ".tmp"] == [unfinished.name]
 
 
 @pytest.mark.parametrize("damage", [b"{}\n", b"nonsense\n", b'{"event":"submitted","version":"x","manifest_sha256":""}\n'])

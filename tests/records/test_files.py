@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from zerofleet.storage.crash_points import VARIABLE
-from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.files import atomic_publish, drop_unfinished, make_directory
 
 
 def test_a_published_file_contains_exactly_the_new_content(tmp_path: Path) -> None:
@@ -48,6 +48,48 @@ def test_a_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "fsync", watch)
     atomic_publish(path, b"new")
     assert named_at_sync == [False, True]  # the file first, then the directory that names it
+
+
+def test_a_confirmation_that_fails_leaves_the_old_content_and_no_temporary_files(tmp_path: Path) -> None:
+    path = tmp_path / "champion.json"
+    atomic_publish(path, b"old")
+
+    def refuse() -> None:
+        raise KeyError("not now")
+
+    with pytest.raises(KeyError, match="not now"):
+        atomic_publish(path, b"new", confirm=refuse)
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["champion.json"]
+
+
+def test_a_file_whose_temporary_one_was_removed_is_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "champion.json"
+    atomic_publish(path, b"old")
+    (tmp_path / "champion.json2.x.tmp").touch()  # of another file
+    with pytest.raises(FileNotFoundError):
+        atomic_publish(path, b"new", confirm=lambda: drop_unfinished(path))
+    assert path.read_bytes() == b"old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["champion.json", "champion.json2.x.tmp"]
+
+
+def test_the_names_of_a_directory_and_its_parents_are_synced_whether_it_exists_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    real = os.fsync
+
+    def watch(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    for _ in range(2):  # a killed process may have created it and synced nothing
+        synced.clear()
+        make_directory(tmp_path / "run" / "replay")
+        assert synced[:2] == [tmp_path / "run", tmp_path]
+        assert len(set(synced)) == len(synced)
+        assert synced[-1].is_mount() or not os.access(synced[-1].parent, os.R_OK)
 
 
 SCRIPT = """

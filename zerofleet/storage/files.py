@@ -9,22 +9,36 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from zerofleet.contracts.plain_files import open_plain
 
-__all__ = ["TEMPORARY_SUFFIX", "atomic_publish", "drop_partial_line", "sync_directory", "try_lock", "whole_lines"]
+__all__ = [
+    "TEMPORARY_SUFFIX",
+    "atomic_publish",
+    "drop_partial_line",
+    "drop_unfinished",
+    "make_directory",
+    "sync_directory",
+    "try_lock",
+    "whole_lines",
+]
 
 TEMPORARY_SUFFIX = ".tmp"
 """Suffix of unfinished files, which readers of a directory ignore."""
 
 
-def atomic_publish(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
+def atomic_publish(path: Path, data: bytes | str, *, mode: int = 0o666, confirm: Callable[[], object] = lambda: None) -> None:
     """Replace the content of `path` by `data` (text as UTF-8), atomically and durably; the umask applies to `mode`.
 
     The directory must exist. Concurrent writers are safe: the last one wins. Raises `OSError` (disk full, read-only) and
     then leaves `path` unchanged. A killed process leaves a file ending in `.tmp`, which readers ignore.
+
+    `confirm` is called when the content is durable under a temporary name and has not replaced the old one; what it raises
+    propagates and leaves `path` unchanged. After it only the removal of the temporary file stops the replacement: see
+    `drop_unfinished`.
     """
     content = data.encode() if isinstance(data, str) else data
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{TEMPORARY_SUFFIX}")
@@ -33,11 +47,34 @@ def atomic_publish(path: Path, data: bytes | str, *, mode: int = 0o666) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        confirm()
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def drop_unfinished(path: Path) -> None:
+    """Remove the temporary files of `atomic_publish` for `path`: a suspended process can then no longer replace it."""
+    for temporary in path.parent.glob(f"{path.name}.*{TEMPORARY_SUFFIX}"):
+        temporary.unlink(missing_ok=True)
+
+
+def make_directory(directory: Path) -> None:
+    """Create a directory with its parents where they are missing; once it returns, their names survive a power loss.
+
+    The names are also synced where it exists, as a process may have been killed between their creation and its sync. That ends
+    at the root of the file system that holds it, or below a directory that may not be read. Raises `OSError`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    place = directory.resolve()
+    while not place.is_mount():
+        place = place.parent
+        try:
+            sync_directory(place)
+        except PermissionError:
+            return
 
 
 def sync_directory(directory: Path) -> None:

@@ -56,10 +56,24 @@ class EventJournal:
         """
         return self._journal.read_more()
 
-    def rewrite(self, events: Iterable[Event]) -> None:
-        """Replace the file atomically by a header and these events. Raises `Unavailable` when a write fails."""
+    def take_over(self) -> None:
+        """Stop rewrites of earlier holders of the lease, and require that it is held; called before the first `read`.
+
+        A former holder that was suspended within `rewrite` would remove the events of this process. It asks for the lease when
+        its file is complete, and this process removes such files when it has the lease: the file is replaced before, or never.
+        Raises `StaleEpoch`, `Unavailable`.
+        """
+        self._require_held()
         with self._unavailable("nothing was changed"):
-            self._journal.rewrite(events)
+            self._journal.drop_unfinished()
+
+    def rewrite(self, events: Iterable[Event]) -> None:
+        """Replace the file atomically by a header and these events.
+
+        Raises `Unavailable` when a write fails, `StaleEpoch` when the lease is lost; the file is then as before.
+        """
+        with self._unavailable("nothing was changed"):
+            self._journal.rewrite(events, confirm=self._require_held)
 
     def append(self, event: Event) -> None:
         """Append an event, durably.

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain
 from zerofleet.errors import RunDirectoryError
-from zerofleet.storage.files import atomic_publish, sync_directory, try_lock, whole_lines
+from zerofleet.storage.files import atomic_publish, drop_unfinished, make_directory, sync_directory, try_lock, whole_lines
 
 __all__ = ["Journal"]
 
@@ -66,7 +66,7 @@ class Journal(Generic[Line]):
 
         Raises `RunDirectoryError` with the text `in_use` when another process has locked it; `OSError` on a disk error.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self.path.parent)
         self._locked = os.fdopen(self._open(os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
         try:
             if not try_lock(self._locked):
@@ -147,11 +147,18 @@ class Journal(Generic[Line]):
                 os.fsync(file.fileno())
         self._size_bytes = size_bytes + len(content)
 
-    def rewrite(self, lines: Iterable[Line]) -> None:
-        """Replace the file atomically by the header and these lines; not for a locked file. Raises `OSError`."""
+    def drop_unfinished(self) -> None:
+        """Stop rewrites of other processes that have not replaced the file yet: they raise `OSError`."""
+        drop_unfinished(self.path)
+
+    def rewrite(self, lines: Iterable[Line], *, confirm: Callable[[], object] = lambda: None) -> None:
+        """Replace the file atomically by the header and these lines; not for a locked file.
+
+        Raises `OSError`, and what `confirm` raises: it is called before the file is replaced, as by `atomic_publish`.
+        """
         content = self._dump(lines, header=True)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        atomic_publish(self.path, content)
+        make_directory(self.path.parent)
+        atomic_publish(self.path, content, confirm=confirm)
         self._size_bytes = len(content)
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from games.core import make
 from games.positions import changed_parameters
 from zerofleet.contracts.plain_files import open_plain, read_plain
 from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
-from zerofleet.storage.files import atomic_publish, try_lock
+from zerofleet.storage.files import atomic_publish, make_directory, sync_directory, try_lock
 from zerofleet.storage.run_paths import RunPaths
 
 __all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "check_seed", "read_header", "require_run"]
@@ -77,7 +77,7 @@ class RunDirectory:
         is_new = not paths.header.exists()
         if is_new:
             _check_empty(root)
-        root.mkdir(parents=True, exist_ok=True)
+        make_directory(root)
         lock = _take_lock(paths)
         try:
             wanted = _new_header(game, parameters, preset or "laptop", seed)
@@ -89,6 +89,7 @@ class RunDirectory:
             for directory in (paths.models, paths.replay, paths.gatekeeper, paths.logs, paths.metrics, paths.services):
                 directory.mkdir(exist_ok=True)
             _make_private(paths.sockets)
+            sync_directory(root)
         except BaseException:
             os.close(lock)
             raise
@@ -160,7 +161,7 @@ def require_run(root: Path, game: str, parameters: Mapping[str, str], *, preset:
     if paths.header.exists():
         return _check_same(root, read_header(root), wanted, None)
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_directory(root)
         _publish(paths, wanted)
     except OSError as error:
         raise Unavailable(f"cannot write {paths.header}: {error}") from error

@@ -18,7 +18,7 @@ from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.backups.contents import CONTENTS_FILE, FILES, BackupContents, read_contents
 from zerofleet.storage.backups.save import copy_file, sync_tree
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory
+from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory
 
 __all__ = ["restore_backup"]
 
@@ -37,7 +37,7 @@ def restore_backup(backup: Path, root: Path, *, parts: Sequence[str] = ()) -> Ba
     mark = describe_file(backup / CONTENTS_FILE).sha256
     places = sorted({_place(name) for name in contents.files})
     try:
-        root.mkdir(parents=True, exist_ok=True)
+        make_directory(root)
         if not _lies_ready(root, mark):
             _require_empty(root, places, everything=not parts)
             _stage(backup, root, contents, places)

@@ -15,7 +15,7 @@ import structlog
 from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import sync_directory, try_lock
+from zerofleet.storage.files import make_directory, sync_directory, try_lock
 from zerofleet.storage.game_log.format import LOST, UID_DTYPE, LoggedGame, Table
 from zerofleet.storage.game_log.segment import Segment
 from zerofleet.storage.game_log.uids import UidIndex, UidTables
@@ -54,7 +54,7 @@ class GameLog:
         file in the middle is missing, or when a reader finds no log.
         """
         if writer:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory)
         elif not directory.is_dir():
             raise RunDirectoryError(f"no games are stored in {directory}: there is no such directory")
         found = cls(directory, lock=_take_lock(directory) if writer else None, segment_bytes=segment_bytes)

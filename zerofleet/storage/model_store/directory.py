@@ -35,7 +35,7 @@ from zerofleet.contracts.naming import is_model_name, is_version, require_model_
 from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain, read_plain
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory, try_lock
+from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
 from zerofleet.storage.model_store import base
 from zerofleet.storage.model_store.history import History
 
@@ -202,7 +202,7 @@ class DirectoryStore:
     def _staging(self, model: str) -> Iterator[tuple[int, Path]]:
         """Allocate the next number and a staging directory, locked so that no other process removes it."""
         home = self._model_directory(model)
-        home.mkdir(parents=True, exist_ok=True)
+        make_directory(home)
         with self._lock(model, "publish"):
             self._sweep(home)
             counter = self._read(home / ".last_version", remedy="remove it to continue after the highest stored version")
