@@ -20,7 +20,7 @@ SWAP_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native run doctor check client sbom triton test browser-test images compose-test soak promises mutate simulate fuzz overload swap test-fast test-all wheel-test bench docs proto format clean
+.PHONY: help venv native run doctor check client sbom triton test browser-test images compose-test soak promises mutate simulate fuzz overload swap test-fast test-all wheel-test bench docs links proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -140,6 +140,9 @@ docs: ## build the site of the documentation; build/site/index.html opens from d
 	build/docs/bin/pip install --quiet --disable-pip-version-check -c constraints.txt $$(build/docs/bin/python -c \
 		'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --quiet
+
+links: ## open every external link of the documentation once; needs a network
+	$(PYTHON) deploy/site/links.py
 
 proto: venv ## generate the stubs from proto/
 	$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \

@@ -49,6 +49,7 @@ _SPEC = GameSpec(
 
 
 _ENCODINGS = ("planes", "one_hot")
+_POSITIONS = 5_478  # counted
 _SPECS = (_SPEC, replace(_SPEC, planes=(3, 3, 3)))
 
 
@@ -64,6 +65,11 @@ class TicTacToe(NamedTuple):
         notation.require_range("tic_tac_toe", "size", self.size, 3, 3)
         require_choice("tic_tac_toe", "encoding", self.encoding, _ENCODINGS)
         return _SPECS[self.encoding]
+
+    @property
+    def max_positions(self) -> int:
+        """Number of positions that play can reach."""
+        return _POSITIONS
 
     def action_name(self, state: State, action: int) -> str:
         """See `games.core.Game`."""

@@ -45,6 +45,7 @@ _BOARDS = np.array([0, 0, 0, 0, 0x00003C3C3C3C0000, 0, 0x007E7E7E7E7E7E00, 0, 0x
 """Cells of the board, by its size."""
 _CORNERS = np.array([0, 0, 0, 0, 0x0000240000240000, 0, 0x0042000000004200, 0, 0x8100000000000081], dtype=np.uint64)
 """Corners of the board, by its size."""
+_POSITIONS_OF_4 = 62_789  # counted: all that play can reach on 4 x 4
 _CORNER_WORTH = 8  # in cells to take: a disc in a corner is never flipped
 _MOST_TAKEABLE = 46  # cells, by the bound on legal moves
 _ONE = np.uint64(1)
@@ -68,6 +69,11 @@ class Othello(NamedTuple):
         if self.size not in _SIZES:
             raise InvalidParameters(f"othello: size={self.size} is out of range; it must be 4, 6 or 8")
         return _spec(self)
+
+    @property
+    def max_positions(self) -> int:
+        """Upper bound on the number of positions."""
+        return _POSITIONS_OF_4 if self.size == _SIZES[0] else 2 * 3 ** (self.size * self.size)
 
     def action_name(self, state: State, action: int) -> str:
         """Return the notation: a cell such as `d3`, or `pass`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -12,10 +14,10 @@ import pytest
 import games
 from games import core
 from games.connect_four import ConnectFour
-from games.core import State
+from games.core import Game, State
 from zerofleet.agents import Agent, PolicyAgent, make_agent
 from zerofleet.agents.depth_first.alpha_beta import search_moves
-from zerofleet.agents.exact.perfect import PerfectAgent, SolverAgent
+from zerofleet.agents.exact.perfect import MAX_POSITIONS, PerfectAgent, SolverAgent, require_small
 from zerofleet.agents.exact.solver import Solver
 from zerofleet.agents.exact.solver.positions import random_positions
 from zerofleet.errors import InvalidRequest
@@ -23,15 +25,15 @@ from zerofleet.errors import InvalidRequest
 GAME = games.make("tic_tac_toe")
 
 
-def every_position(state: State, seen: dict[int, State]) -> dict[int, State]:
+def every_position(state: State, seen: dict[int, State], game: Game = GAME) -> dict[int, State]:
     """All positions that can follow, by key."""
-    key = int(core.key(GAME, state))
+    key = int(core.key(game, state))
     if key not in seen:
         seen[key] = state
-        for action in games.legal(GAME, state):
+        for action in games.legal(game, state):
             child = state.copy()
-            core.play(GAME, child, action)
-            every_position(child, seen)
+            core.play(game, child, action)
+            every_position(child, seen, game)
     return seen
 
 
@@ -86,6 +88,39 @@ def test_a_game_with_too_many_positions_is_refused() -> None:
         InvalidRequest, match=r"too large for perfect play: more than 5000 relevant positions.*alpha_beta:DEPTH"
     ):
         PerfectAgent(games.make("connect_four"), max_positions=5000)
+
+
+def test_a_large_game_is_refused_by_its_stated_size_before_anything_is_compiled() -> None:
+    with pytest.raises(InvalidRequest, match=r"too large for perfect play: up to 6\.9e\+30 positions.*alpha_beta:DEPTH"):
+        make_agent("perfect", games.make("othello"))
+    with pytest.raises(InvalidRequest, match=r"states no bound on its positions \(max_positions"):
+        make_agent("perfect", games.make("abalone"))
+
+
+@pytest.mark.parametrize(
+    ("plies", "legal", "stated", "is_small"),
+    [
+        (10, 4, None, True),  # a tree of 4^11 = 2^22 nodes
+        (11, 4, None, False),
+        (10**9, 30_000, None, False),
+        (11, 4, MAX_POSITIONS, True),
+        (11, 4, MAX_POSITIONS + 1, False),
+    ],
+)
+def test_a_game_is_small_by_its_stated_number_of_positions_or_by_its_tree(plies, legal, stated, is_small) -> None:
+    spec = dataclasses.replace(GAME.spec(), max_plies=plies, max_legal=legal)
+    game = SimpleNamespace(spec=lambda: spec, max_positions=stated)
+    if is_small:
+        require_small(cast("Game", game))
+    else:
+        with pytest.raises(InvalidRequest, match="too large for perfect play"):
+            require_small(cast("Game", game))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", [GAME, games.make("othello", size=4)], ids=str)
+def test_stated_numbers_of_positions_are_those_that_play_can_reach(game: Game) -> None:
+    assert len(every_position(games.new_state(game), {}, game)) == game.max_positions  # type: ignore[attr-defined]
 
 
 def test_the_memory_grows_up_to_its_limit() -> None:

@@ -6,13 +6,15 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 Opener = Callable[..., Page]
+Keeper = Callable[[Page, str], None]
 BLUE, RED = (0x2F, 0x7F, 0xB8), (0xC8, 0x41, 0x2F)
 CARDS = {"light": (0xFF, 0xFF, 0xFF), "dark": (0x20, 0x1E, 0x1B)}
 PAD, HEAD = 14, 54  # pixels beside and above the canvas
@@ -81,3 +83,26 @@ def test_a_comparison_names_its_runs(open_page: Opener, tmp_path: Path, hostile:
     pixels = saved(page, "Loss", tmp_path)
     assert has(pixels, BLUE) > 10
     assert has(pixels, RED) > 10
+
+
+def test_promotions_of_overlaid_runs_are_marked_in_the_colour_of_each_run(
+    open_page: Opener, keep: Keeper, tmp_path: Path, hostile: str
+) -> None:
+    page = open_page("/api")
+    page.route("**/api/v1/runs/*/curves", _with_promotion)
+    page.goto(f"/runs/golden/curves?with={quote(hostile)}")
+    page.wait_for_selector("#charts canvas")
+    keep(page, "curves-overlaid")
+    marked = saved(page, "Loss", tmp_path)
+    page.get_by_label("promotions").uncheck()
+    plain = saved(page, "Loss", tmp_path)
+    rows = [slice(HEAD + 10 + 8 * row, HEAD + 10 + 8 * row + 20) for row in (0, 1)]
+    for row, colour in zip(rows, (BLUE, RED), strict=True):
+        assert has(marked[row], colour) >= has(plain[row], colour) + 10
+    assert len(marked) > len(plain)  # the legend names the promotions of each run
+
+
+def _with_promotion(route: Route) -> None:
+    """Answer with the curves of a run and a promotion at step 50."""
+    found = route.fetch()
+    route.fulfill(response=found, json={**found.json(), "promotions": [{"version": 2, "step": 50, "games": 20, "hours": 0.1}]})

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from zerofleet.storage.runs import RunDirectory
 
@@ -166,6 +166,33 @@ def test_boards_begin_with_the_first_game_of_a_run(open_page: Opener, runs: Path
     golden.append(runs / "late", 0)
     expect(page.get_by_role("link", name="Game 0")).to_be_visible()
     expect(page.locator("#notice")).to_be_hidden()
+
+
+RATED = {"champion": 2, "rated_version": 2, "elo": 489.2, "elo_low": 300.4, "elo_high": 651.8, "elo_trend": [120.0, 480.0]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "label"),
+    [
+        ({}, "Rating over the run: not anchored"),
+        (RATED, "Rating over the run: 489 Elo (300 to 652)"),
+        (RATED | {"rated_version": 1}, "Rating over the run: not anchored; version 1: 489 Elo (300 to 652)"),
+    ],
+)
+def test_the_label_of_a_course_of_ratings_is_not_anchored_or_a_number_with_its_interval(
+    open_page: Opener, changes: dict[str, object], label: str
+) -> None:
+    page = open_page("/api")
+
+    def changed(route: Route) -> None:
+        found = route.fetch()
+        told = found.json()
+        told["runs"] = [{**row, **changes} for row in told["runs"] if row["name"] == "golden"]
+        route.fulfill(response=found, json=told)
+
+    page.route("**/api/v1/runs", changed)
+    page.goto("/")
+    assert settled(page, "#runs .card").locator(".trends svg").last.get_attribute("aria-label") == label
 
 
 def test_recorded_accuracy_has_a_chart_of_its_own(open_page: Opener) -> None:

@@ -59,3 +59,11 @@ def test_versions_on_trial_show_what_is_known(
     assert [one["id"] for one in Axe().run(page).response["violations"]] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     keep(page, "trial")
+
+
+@pytest.mark.usefixtures("on_trial")
+def test_a_version_on_trial_leads_to_its_measurement_in_progress(open_page: Callable[..., Page]) -> None:
+    page = open_page("/runs/trial/models#v2")
+    page.get_by_role("link", name="Path of the test and games of this match").click()
+    expect(page.locator("#match h2").first).to_have_text("Version 2 against 1: in progress")
+    expect(page.locator("#match .llr-path")).to_be_visible()

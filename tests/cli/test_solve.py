@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+import games
+
 LATE = "d d d d d d e c b e a b c e"
 
 
@@ -71,6 +73,32 @@ def test_an_invalid_solve_request_is_rejected_with_one_error_line(zerofleet, tmp
     assert outcome.code == 2
     assert outcome.out == ""
     assert said in outcome.err
+
+
+@pytest.mark.parametrize("name", [name for name in games.available() if name not in {"connect_four", "tic_tac_toe"}])
+def test_a_game_too_large_to_solve_is_refused_without_calling_a_rule(zerofleet, monkeypatch, name):
+    for rule in ("reset", "legal_actions", "play"):
+        monkeypatch.setattr(f"games.core.{rule}", _called)
+    outcome = zerofleet("solve", name)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert len(outcome.err.splitlines()) == 1
+    assert "alpha_beta:DEPTH" in outcome.err or "two players with perfect information" in outcome.err
+
+
+def test_a_refusal_states_the_size_of_the_game_and_that_of_a_table(zerofleet):
+    assert "up to 6.9e+30 positions, and a table holds 4,194,304" in zerofleet("solve", "othello").err
+    assert "states no bound on its positions (max_positions, docs/own_game.md)" in zerofleet("solve", "abalone").err
+    assert "Othello(size=6" in zerofleet("solve", "othello", "--set", "size=6").err
+
+
+@pytest.mark.slow
+def test_othello_on_16_cells_is_solved(zerofleet):
+    assert zerofleet("solve", "othello", "--set", "size=4", "--json").json()["score"] == -1.0
+
+
+def _called(*arguments):
+    raise AssertionError("a rule was called")
 
 
 @pytest.mark.slow

@@ -9,7 +9,9 @@ import importlib.util
 import posixpath
 import re
 import sys
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 
 import pytest
@@ -21,15 +23,19 @@ DOCS = ROOT / "docs"
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-@pytest.fixture(scope="module")
-def pages() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("site_pages", ROOT / "deploy/site/pages.py")
+def loaded(name: str, path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["site_pages"] = module  # its dataclass looks its module up
+    sys.modules[name] = module  # its dataclass looks its module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    return loaded("site_pages", "deploy/site/pages.py")
 
 
 def sources() -> list[str]:
@@ -132,3 +138,53 @@ def test_the_tools_of_the_site_are_pinned_and_no_part_of_the_development_environ
         name = re.split(r"[<>=]", requirement)[0]
         assert any(pin.startswith(f"{name}==") for pin in pins)
         assert not any(line.startswith(name) for line in extras["dev"])
+
+
+@pytest.fixture
+def links(pages: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the check of external links, which its folder's `pages` reads."""
+    monkeypatch.setitem(sys.modules, "pages", pages)
+    return loaded("site_links", "deploy/site/links.py")
+
+
+def test_external_links_are_found_once_and_those_of_this_machine_are_left_out(links, tmp_path):
+    text = "[a](https://numba.example.dev/x#y) <https://b.dev/> [c](http://127.0.0.1:80/x) [d](http://minio:9000) [e](ui.md)\n"
+    code = "```text\n[f](https://f.dev)\n```\n[g](https://example.org/x) [h](https://b.dev/)\n"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text(text)
+    (tmp_path / "docs/ui.md").write_text(text + code)
+    found = links.external_links(links.documents(tmp_path))
+    assert found == dict.fromkeys(["https://numba.example.dev/x", "https://b.dev/"], tmp_path / "README.md")
+
+
+def test_the_check_of_links_names_the_page_of_each_fault_and_fails(links, tmp_path, capsys):
+    (tmp_path / "README.md").write_text("[a](https://a.dev) [b](https://b.dev)\n")
+    assert links.main(tmp_path, lambda address: "status 404" if "b.dev" in address else "") == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "README.md: https://b.dev: status 404",
+        "2 external links, 1 with a fault",
+    ]
+    assert links.main(tmp_path, lambda address: "") == 0
+
+
+def test_a_link_opens_by_status_and_a_server_that_refuses_programs_is_no_fault(links):
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(int(self.path[1:]))
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever).start()
+        base = f"http://127.0.0.1:{server.server_port}"
+        assert [links.opened(f"{base}/{status}") for status in (200, 403, 429, 404)] == ["", "", "", "status 404"]
+        server.shutdown()
+    assert "refused" in links.opened(base)
+
+
+def test_no_step_of_ci_opens_external_links():
+    steps = (ROOT / ".ci/run").read_text()
+    assert "make links" not in steps
+    assert "links.py" not in steps

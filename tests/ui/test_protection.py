@@ -98,6 +98,15 @@ async def test_with_a_token_pages_and_api_need_it(runs):
         assert (page.status_code, page.headers["location"]) == (303, "/login")
 
 
+@pytest.mark.parametrize("tokens", [{"token": TOKEN}, {"token": TOKEN, "operator_token": TOKEN.upper()}])
+async def test_a_role_token_of_the_cluster_opens_no_page_even_that_of_the_pages_own_environment(runs, monkeypatch, tokens):
+    role = "operator-of-the-cluster-000"
+    monkeypatch.setenv("ZEROFLEET_TOKEN", role)
+    async with browser(create_app(Catalogue(runs, None), **tokens)) as client:
+        assert (await client.get("/api/v1/runs", headers={"Authorization": f"Bearer {role}"})).status_code == 401
+        assert (await client.post("/login", data={"token": role})).status_code == 401
+
+
 async def test_a_browser_enters_the_token_once(runs):
     async with browser(create_app(Catalogue(runs, None), token=TOKEN)) as client:
         assert (await client.post("/login", data={"token": "wrong"})).status_code == 401

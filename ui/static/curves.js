@@ -39,21 +39,32 @@ function points(series, axes, axis, isSmooth) {
   return [x, y];
 }
 
+/** Return the promotions to mark, by run: in the colour of the run where several are overlaid, a row each below the upper edge. */
+function promotionsOf(axis) {
+  if (!form.elements.promotions.checked) return [];
+  return found.map(({ name, promotions }, place) => ({
+    label: found.length > 1 ? `${name}: promotion` : "promotion",
+    colour: found.length > 1 ? COLOURS[place] : style("--look"),
+    row: place,
+    at: promotions.map((promotion) => promotion[axis]).filter((at) => at !== null),
+  })).filter(({ at }) => at.length);
+}
+
 function promotionLines(axis) {
   return (plot) => {
-    if (!form.elements.promotions.checked || found.length > 1) return;
-    const { ctx, bbox } = plot;
+    const { ctx, bbox } = plot, height = PROMOTION_HEIGHT * devicePixelRatio;
     ctx.save();
-    ctx.strokeStyle = style("--look");
-    ctx.lineWidth = devicePixelRatio;
-    ctx.beginPath();
-    for (const promotion of found[0].promotions) {
-      if (promotion[axis] === null) continue;
-      const x = Math.round(plot.valToPos(promotion[axis], "x", true));
-      if (x < bbox.left || x > bbox.left + bbox.width) continue;
-      ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + PROMOTION_HEIGHT * devicePixelRatio);
+    ctx.lineWidth = (found.length > 1 ? 2 : 1) * devicePixelRatio;
+    for (const { colour, row, at } of promotionsOf(axis)) {
+      const top = bbox.top + row * (height + devicePixelRatio);
+      ctx.strokeStyle = colour;
+      ctx.beginPath();
+      for (const x of at.map((place) => Math.round(plot.valToPos(place, "x", true)))) {
+        if (x < bbox.left || x > bbox.left + bbox.width) continue;
+        ctx.moveTo(x, top); ctx.lineTo(x, top + height);
+      }
+      ctx.stroke();
     }
-    ctx.stroke();
     ctx.restore();
   };
 }
@@ -81,7 +92,7 @@ function chart(title, unit, lines, axis) {
         value: (_, value) => compact(value, unit),
       })),
     ],
-    hooks: { drawClear: [promotionLines(axis)] },
+    hooks: { drawAxes: [promotionLines(axis)] },
   };
   const plot = new uPlot(options, shared, home);
   charts.push({ plot, home });
@@ -90,8 +101,7 @@ function chart(title, unit, lines, axis) {
 /** Save a chart as it is seen: zoomed, smoothed, with the series that are shown. */
 async function download(plot, title, unit, axis) {
   const lines = plot.series.slice(1).filter(({ show }) => show).map(({ label, stroke, dash }) => ({ label, colour: stroke(plot), dash }));
-  const hasPromotions = form.elements.promotions.checked && found.length === 1 && found[0].promotions.some((promotion) => promotion[axis] !== null);
-  if (hasPromotions) lines.push({ label: "promotion", colour: style("--look"), isTick: true });
+  lines.push(...promotionsOf(axis).map(({ label, colour }) => ({ label, colour, isTick: true })));
   try {
     const content = await asPng(plot.ctx.canvas, { title, unit, about: found.length > 1 ? game : `${run}, ${game}`, axis: AXES[axis], lines });
     const name = `${run}-${title}-${axis}.png`.replaceAll(/[^A-Za-z0-9._-]+/g, "_");

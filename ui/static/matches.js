@@ -65,18 +65,33 @@ function openPair(pair) {
   home.scrollIntoView({ block: "nearest" });
 }
 
+const summary = (row) => el("p", {}, `${row.wins} won, ${row.draws} drawn, ${row.losses} lost in ${count(row.pairs)} pairs: ${percent(row.share)} of the points (95 % interval ${percent(row.share_low)} to ${percent(row.share_high)}).`);
+
+/** Return the match that the address names: by id, or by version and opponent as the page of models does. */
+function named(asked) {
+  if (asked.has("id")) return matches.find((row) => row.id && row.id === asked.get("id"));
+  const of = matches.filter((row) => String(row.version) === asked.get("version") && [null, String(row.opponent)].includes(asked.get("opponent")));
+  return of.find((row) => row.id && row.state !== "ended") ?? of.find((row) => row.id) ?? of[0];
+}
+
 async function open(row) {
-  list(row.id);
+  list(row);
   const home = byId("match");
   home.hidden = false;
   byId("pair").hidden = true;
+  if (!row.id) {
+    home.replaceChildren(
+      el("h2", {}, `Version ${row.version} against ${row.opponent}: ${verdict(row)}`), summary(row),
+      el("p", { class: "dim" }, `Log-likelihood ratio ${signed(row.log_likelihood_ratio)}. The games and the path of the test are gone: the gatekeeper was started again, and kept the report.`));
+    return;
+  }
   home.replaceChildren(el("p", { class: "dim" }, "Reading the games. The first look compiles the rules of the game, once, which takes some seconds…"));
   try {
     detail = await fetchJson(`${path("runs", run, "match")}?${query({ id: row.id })}`);
     history.replaceState(null, "", `#${query({ id: row.id })}`);
     home.replaceChildren(
       el("h2", {}, `Version ${detail.version} against ${detail.opponent}: ${verdict(detail)}`),
-      el("p", {}, `${detail.wins} won, ${detail.draws} drawn, ${detail.losses} lost in ${count(detail.pairs)} pairs: ${percent(detail.share)} of the points (95 % interval ${percent(detail.share_low)} to ${percent(detail.share_high)}).`),
+      summary(detail),
       detail.reason ? el("p", { class: "dim" }, detail.reason) : "",
       detail.path.length ? el("figure", { class: "figure" }, el("figcaption", { class: "dim" }, `Log-likelihood ratio ${signed(detail.log_likelihood_ratio)}, by pair`), testPath(detail)) : "",
       el("h2", {}, "Pairs"),
@@ -98,7 +113,7 @@ function list(chosen) {
     ["95 % interval", (row) => `${percent(row.share_low)} to ${percent(row.share_high)}`, { right: true }],
     ["llr", (row) => signed(row.log_likelihood_ratio), { right: true }],
     ["pairs by points", (row) => histogram(row.pentanomial)],
-  ], matches, { caption: "Matches, newest first", rowClass: (row) => (row.id && row.id === chosen ? "chosen" : "") }));
+  ], matches, { caption: "Matches, newest first", rowClass: (row) => (row === chosen ? "chosen" : "") }));
 }
 
 try {
@@ -107,9 +122,10 @@ try {
   notice(matches.length ? (found.fault && `The bounds of the test are unknown: ${found.fault}`) : "No match has been played yet.");
   byId("rule").textContent = found.rule ? `Rule: ${found.rule}. A match opens while the journal holds its games: until the gatekeeper is started again.` : "";
   byId("matches").hidden = !matches.length;
-  list("");
-  const asked = matches.find((row) => row.id && row.id === new URLSearchParams(location.hash.slice(1)).get("id"));
-  if (asked) await open(asked);
+  list(null);
+  const asked = new URLSearchParams(location.hash.slice(1)), row = named(asked);
+  if (row) await open(row);
+  else if (asked.has("version")) notice(`No match of version ${asked.get("version")} is recorded.`);
 } catch (error) {
   notice(error.message, true);
 }

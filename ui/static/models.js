@@ -2,6 +2,7 @@ import { byId, compact, count, el, fetchJson, moment, notice, path, percent, rat
 import { follow, promotion } from "./promotion.js";
 
 let models = [];
+const IN_PROGRESS = /\b(playing|trial)$/; // status of a version whose match or measurement has no verdict yet
 const PAIRS = ["0", "½", "1", "1½", "2"];
 const score = ({ match }) => (match ? `+${match.wins} =${match.draws} −${match.losses}` : "");
 
@@ -30,12 +31,16 @@ function histogram(pairs) {
   ], [...pairs.entries()], { caption: "Pairs of games by points" }));
 }
 
-function matchOf({ match }) {
-  if (!match) return [];
+/** Return the link to the match of a version on the page of matches, which shows the path of the sequential test. */
+const toMatch = (version, opponent) => el("p", {}, el("a", { href: `matches#${new URLSearchParams({ version, ...(opponent ? { opponent } : {}) })}` }, "Path of the test and games of this match"));
+
+function matchOf({ version, status, match }) {
+  if (!match) return IN_PROGRESS.test(status) ? [el("h2", {}, "Match"), toMatch(version)] : [];
   return [
     el("h2", {}, `Match against version ${match.champion_version}`),
     el("p", {}, `${match.wins} won, ${match.draws} drawn, ${match.losses} lost: ${percent(match.share)} of the points (95 % interval ${percent(match.share_low)} to ${percent(match.share_high)}), log-likelihood ratio ${signed(match.log_likelihood_ratio)}.`),
     histogram(match.pentanomial),
+    toMatch(version, match.champion_version),
   ];
 }
 

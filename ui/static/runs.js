@@ -3,6 +3,9 @@ import { away, byId, count, duration, el, fetchJson, moment, notice, path, ratin
 const MOST_COMPARED = 6;
 const marked = new Set();
 
+/** Return the rating of a run, always with its interval; of another version than the champion where that one has none. */
+const rated = (row) => `${row.rated_version === row.champion || row.elo === null ? "" : `not anchored; version ${row.rated_version}: `}${rating(row.elo, row.elo_low, row.elo_high)}`;
+
 function card(row) {
   const home = `/runs/${encodeURIComponent(row.name)}/overview`;
   const mark = el("input", { type: "checkbox", "aria-label": `Compare ${row.name}`, onchange: (event) => remember(row.name, event.target.checked) });
@@ -11,7 +14,7 @@ function card(row) {
     ["Game", [row.game, parameters].filter(Boolean).join(" ")],
     ["Preset", row.preset],
     ["Begun", el("time", { datetime: row.created_at }, `${moment(row.created_at)} (${duration((Date.now() - new Date(row.created_at)) / 1000)} ago)`)],
-    ["Champion", row.champion === null ? "none yet" : `version ${row.champion}${row.rated_version === row.champion || row.elo === null ? "" : `, not anchored; version ${row.rated_version}`}, ${rating(row.elo, row.elo_low, row.elo_high)}`],
+    ["Champion", row.champion === null ? "none yet" : `version ${row.champion}, ${rated(row)}`],
     ["Games", count(row.games_stored)],
     ["Steps", count(row.step)],
   ];
@@ -20,7 +23,7 @@ function card(row) {
     el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
     el("div", { class: "trends" },
       el("div", {}, "Loss", sparkline(row.loss_trend, `Loss over the run, last ${row.loss_trend.at(-1)?.toFixed(3) ?? "unknown"}`)),
-      el("div", {}, "Elo", sparkline(row.elo_trend, `Rating over the run, last ${Math.round(row.elo_trend.at(-1) ?? 0)}`))),
+      el("div", {}, "Elo", sparkline(row.elo_trend, `Rating over the run: ${rated(row)}`))),
     el("label", { class: "dim" }, mark, " compare"));
 }
 

@@ -1,7 +1,8 @@
 """Positions under perfect play: the score of every move, and the mistakes of a line of moves.
 
 `zerofleet solve --json` prints these values, and the pages of `zerofleet ui` receive the same ones. Connect Four is solved
-exactly by search; another game, where it is small enough for a table of all positions.
+exactly by search; another game, where it is small enough for a table of all positions. `require_solvable` refuses the rest
+before anything is compiled.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from games.connect_four import ConnectFour
 from games.core import Game, State
 from games.notation import column_name
 from games.positions import replay
-from zerofleet.agents.exact.perfect import PerfectAgent
+from zerofleet.agents.exact.perfect import PerfectAgent, require_small
 from zerofleet.agents.exact.solver import Solver, fits, shipped_book
 from zerofleet.agents.exact.solver.table import MIN_BITS
 
-__all__ = ["MoveMark", "Solution", "mark_moves", "solve_position"]
+__all__ = ["MoveMark", "Solution", "mark_moves", "require_solvable", "solve_position"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,12 @@ class MoveMark:
     """Whether the move changes a win, draw or loss for the worse."""
 
 
+def require_solvable(game: Game) -> None:
+    """Raise `InvalidRequest` at once for a game that cannot be solved."""
+    if not fits(game):
+        require_small(game)
+
+
 def solve_position(
     game: Game, state: State, *, table_bits: int = MIN_BITS, solver: Solver | None = None, is_stopped: Callable[[], bool] = bool
 ) -> Solution:
@@ -70,6 +77,7 @@ def solve_position(
 
     Raises `InvalidRequest` for games that cannot be solved, `SolverStopped`.
     """
+    require_solvable(game)
     if core.is_over(game, state):
         return Solution(None, None, {}, (), 0, 0.0)
     if not fits(game):

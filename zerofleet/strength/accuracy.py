@@ -23,7 +23,7 @@ from games.connect_four import ConnectFour
 from games.core import Game, State
 from games.positions import legal, new_state, replay
 from zerofleet.agents import Agent
-from zerofleet.agents.exact.perfect import PerfectAgent
+from zerofleet.agents.exact.perfect import PerfectAgent, require_small
 from zerofleet.agents.exact.solver import MAX_NODES, Solver, fits, shipped_book
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.search import SearchSettings, search_positions
@@ -172,7 +172,10 @@ def yardstick(game: Game, *, max_nodes: int = MAX_NODES) -> Yardstick:
 
     `max_nodes`: nodes of the Connect Four solver above which a position is rejected with `InvalidRequest`.
     """
-    return _SolverYardstick(cast("ConnectFour", game), max_nodes) if fits(game) else _SmallYardstick(game)
+    if fits(game):
+        return _SolverYardstick(cast("ConnectFour", game), max_nodes)
+    require_small(game)
+    return _SmallYardstick(game)
 
 
 def grade(

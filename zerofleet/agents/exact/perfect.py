@@ -6,11 +6,16 @@ moves are skipped, so parts of the game stay unsolved until a position there is 
 `SolverAgent` uses the Connect Four solver. By default all moves that keep the value (won, drawn or lost) are equally good, as
 for the agent above: wins are certain but not the quickest. With `prefer=score` it wins as early and loses as late as
 possible.
+
+`require_small` refuses a game without compiling or searching anything: by the number of positions that the game states
+(`max_positions`), or by the size of its tree.
 """
 
 from __future__ import annotations
 
+import math
 import threading
+from decimal import Decimal
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
@@ -27,7 +32,7 @@ from zerofleet.agents.scratch import Scratch, scratch_for
 from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["MAX_POSITIONS", "PerfectAgent", "PerfectOptions", "SolverAgent", "from_spelling"]
+__all__ = ["MAX_POSITIONS", "PerfectAgent", "PerfectOptions", "SolverAgent", "from_spelling", "require_small"]
 
 MAX_POSITIONS = 1 << 22
 """Maximal number of stored positions, about 100 MB."""
@@ -45,7 +50,7 @@ class _Memory(NamedTuple):
 
 
 class PerfectAgent:
-    """Chooses uniformly among the moves that keep the value of the position."""
+    """Chooses uniformly among the moves that keep the value of the position; for games that pass `require_small`."""
 
     name = "perfect"
 
@@ -140,7 +145,27 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
             f"{str(spelling)!r} is for Connect Four on boards of at most 64 bits; write perfect, "
             f"which solves {game.spec().name} to win, draw or loss"
         )
+    require_small(game)
     return PerfectAgent(game)
+
+
+def require_small(game: Game) -> None:
+    """Raise `InvalidRequest` at once unless a table of `MAX_POSITIONS` is known to hold the whole game.
+
+    Known are games whose optional property `max_positions`, an upper bound on their number of positions, is at most that, and
+    games with a tree no larger: `max_legal` to the power of `max_plies`.
+    """
+    require_duel(PerfectAgent.name, game)
+    spec, stated = game.spec(), getattr(game, "max_positions", None)
+    is_small_tree = (spec.max_plies + 1) * math.log2(max(spec.max_legal, 2)) <= math.log2(MAX_POSITIONS)
+    if is_small_tree or (stated is not None and stated <= MAX_POSITIONS):
+        return
+    unknown = "it states no bound on its positions (max_positions, docs/own_game.md)"
+    found = unknown if stated is None else f"up to {Decimal(stated):.1e} positions"
+    raise InvalidRequest(
+        f"{game} is too large for perfect play: {found}, and a table holds {MAX_POSITIONS:,}; use alpha_beta:DEPTH, such as "
+        "alpha_beta:5, or a model"
+    )
 
 
 def _evenly(good: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, chosen_game
 from zerofleet.cli.play.board import colour_board, player_name
 from zerofleet.errors import InvalidRequest
-from zerofleet.library.solutions import Solution, solve_position
+from zerofleet.library.solutions import Solution, require_solvable, solve_position
 
 __all__ = ["solve"]
 
@@ -63,6 +63,7 @@ def solve(
             raise typer.BadParameter("cannot be combined with --moves or --book", param_hint="--build-book")
         _build(game, build, plies=plies, threads=threads, table_bits=table_bits, json=json)
         return
+    require_solvable(game)
     actions = read_moves(game, moves)
     state = replay(game, actions)
     solution = _solve(game, state, book_file, table_bits)

@@ -1,0 +1,70 @@
+"""From a version on the page of models to its match, with the path of the sequential test, on the page of matches."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import games
+from zerofleet.contracts.gate_events import StatusChanged, Submitted
+from zerofleet.contracts.promotions import CandidateStatus
+from zerofleet.presets.commented import commented
+from zerofleet.presets.experiment import Experiment
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.strength.matches import SequentialTest
+from zerofleet.strength.ratings import Sprt
+from zerofleet.testing.gate_matches import sample_match
+
+Opener = Callable[..., Page]
+Keeper = Callable[[Page, str], None]
+RULE = SequentialTest(Sprt(-30.0, 60.0, 0.05, 0.05))
+SETTINGS = {"gate.mode": "sprt", "gate.elo0": "-30", "gate.elo1": "60"}
+LINK = "Path of the test and games of this match"
+
+
+@pytest.fixture(scope="module")
+def with_match(runs: Path) -> str:
+    """Return the name of a run whose second version was promoted by a match that the journal still holds."""
+    root = shutil.copytree(runs / "golden", runs / "rated")
+    (root / "experiment.toml").write_text(commented(Experiment("tic_tac_toe", "tiny", 1, settings=SETTINGS)))
+    promoted = (Submitted(version=1, manifest_sha256="0" * 64), StatusChanged(version=1, status=CandidateStatus.PROMOTED))
+    game = games.make("tic_tac_toe")
+    match = sample_match(game, RULE, match_id="gate/2/1/1", version=2, opponent=1, groups=4, status=CandidateStatus.PROMOTED)
+    EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite([*promoted, *match])
+    return root.name
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_version_leads_to_the_path_of_its_test(open_page: Opener, keep: Keeper, with_match: str, width: int) -> None:
+    page = open_page(f"/runs/{with_match}/models#v2", width=width)
+    expect(page.get_by_role("link", name=LINK)).to_be_visible()
+    keep(page, "model-with-match")
+    page.get_by_role("link", name=LINK).click()
+    expect(page).to_have_url(re.compile(f"/runs/{with_match}/matches#"))
+    expect(page.locator("#match .llr-path")).to_be_visible()
+    expect(page.locator("#match h2").first).to_have_text("Version 2 against 1: promoted")
+    expect(page.locator("#matches tr.chosen")).to_have_count(1)
+    assert page.url.endswith("#id=gate%2F2%2F1%2F1")
+    keep(page, "match-of-model")
+
+
+def test_a_match_of_which_the_report_alone_remains_says_so(open_page: Opener) -> None:
+    page = open_page("/runs/golden/models#v2")
+    page.get_by_role("link", name=LINK).click()
+    expect(page.locator("#match")).to_contain_text("The games and the path of the test are gone")
+    expect(page.locator("#match")).to_contain_text("6 won, 2 drawn, 2 lost in 5 pairs: 70 % of the points")
+    expect(page.locator("#matches tr.chosen")).to_have_count(1)
+
+
+def test_a_version_without_a_match_has_no_link_and_its_address_says_so(open_page: Opener) -> None:
+    page = open_page("/runs/golden/models#v1")
+    expect(page.locator("#detail h2").first).to_have_text("Version 1")
+    expect(page.locator("#detail dl")).to_be_visible()
+    assert page.get_by_role("link", name=LINK).count() == 0
+    page.goto("/runs/golden/matches#version=1")
+    expect(page.locator("#notice")).to_have_text("No match of version 1 is recorded.")
