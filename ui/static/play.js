@@ -51,13 +51,13 @@ async function watching(work) {
   }
 }
 
-function live({ by, visits, simulations, value, line }) {
+function live({ by, visits, simulations, elapsed_s: passed, limit_s: limit, value, line }) {
   byId("live").hidden = false;
   byId("live-title").textContent = by === "hint" ? "Searching a hint" : `${now.opponent} thinks`;
-  byId("live-visits").max = simulations || 1;
-  byId("live-visits").value = visits;
+  byId("live-visits").max = limit ?? (simulations || 1);
+  byId("live-visits").value = limit === null ? visits : Math.min(passed, limit);
   byId("live-text").replaceChildren(
-    `${count(visits)} of ${count(simulations)} simulations`,
+    limit === null ? `${count(visits)} of ${count(simulations)} simulations` : `${count(visits)} simulations in ${passed.toFixed(1)} of ${limit} s`,
     ...(value === null ? [] : [" · you ", el("strong", {}, signed(value)), " ", bars((value + 1) / 2)]),
     line.length ? el("span", { class: "line-shown" }, `line: ${line.slice(0, 8).join(" ")}`) : "");
 }
@@ -164,7 +164,7 @@ async function load(file) {
     const { game, parameters, seat, moves } = kept;
     if (typeof game !== "string" || !Array.isArray(moves)) throw new Error(`${file.name} is no saved game: it needs game and moves`);
     const isModel = /^(champion|model) \d+$/.test(kept.opponent ?? ""), { run, opponent } = form.elements;
-    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, simulations: kept.simulations };
+    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, simulations: kept.simulations, seconds: kept.seconds };
     begin({ game, parameters, seat, ...players, moves: moves.join(" ") });
   } catch (error) {
     notice(error.message, true);
@@ -175,7 +175,7 @@ function begin(wish) {
   notice("Beginning… The first game compiles the rules, once, and a model needs a server: this takes some seconds.");
   ask(async () => {
     const made = await fetchJson(path("tables"), wish);
-    begun = { run: wish.run, opponent: wish.opponent, simulations: wish.simulations };
+    begun = { run: wish.run, opponent: wish.opponent, simulations: wish.simulations, seconds: wish.seconds };
     return made;
   });
 }
@@ -202,15 +202,19 @@ function opinion({ source, value, moves, line, outlook }) {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  const { run, game, opponent, seat, simulations, moves } = form.elements;
+  const { run, game, opponent, seat, simulations, seconds, moves } = form.elements;
   const wish = { game: game.value, opponent: opponent.value.trim(), seat: Number(seat.value) };
   if (run.value) wish.run = run.value;
   if (simulations.value) wish.simulations = Number(simulations.value);
+  if (seconds.value) wish.seconds = Number(seconds.value);
   if (moves.value.trim()) wish.moves = moves.value.trim();
   begin(wish);
 });
 form.elements.run.addEventListener("change", choose);
 form.elements.game.addEventListener("change", choose);
+for (const [one, other] of [["simulations", "seconds"], ["seconds", "simulations"]]) { // a move has one budget
+  form.elements[one].addEventListener("input", ({ target }) => { if (target.value) form.elements[other].value = ""; });
+}
 byId("undo").addEventListener("click", () => post("undo"));
 byId("resign").addEventListener("click", () => { if (confirm("Resign this game?")) post("resign"); });
 byId("hint").addEventListener("click", async () => {
