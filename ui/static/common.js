@@ -62,7 +62,7 @@ export async function patiently(work, say) {
 }
 
 const compiled = ({ functions, seconds, expected_s: expected }) =>
-  `Rules and search compile for this machine, once: ${functions} functions in ${Math.round(seconds)} ${seconds < expected ? `of about ${expected} s` : `s, more than the usual ${expected} s`}.`;
+  `Rules and search compile for this machine, once: ${functions} functions in ${Math.round(seconds)} ${seconds < expected ? `of about ${expected} s` : `s; an idle machine takes about ${expected} s`}.`;
 
 const fill = (node, attributes, children) => {
   for (const [name, value] of Object.entries(attributes)) {

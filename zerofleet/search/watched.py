@@ -84,7 +84,7 @@ class WatchedSearch:
         tree stays as it is.
         """
         if self.limit_s is not None:
-            await _to_its_end(asyncio.to_thread(self._warm_up))
+            await asyncio.to_thread(self._warm_up)
         block = await asyncio.to_thread(self._begun, self._settings)
         self._block = block
         if self.limit_s is not None:

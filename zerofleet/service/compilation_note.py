@@ -47,7 +47,7 @@ class Compilation(NamedTuple):
 
 
 def announcement(game: str) -> str:
-    """Return what is compiled, how often, and how long it takes."""
+    """Return the subject of the compilation and its usual duration, as text."""
     return f"rules and search of {game} for this machine, once; about {EXPECTED_S:.0f} s"
 
 
