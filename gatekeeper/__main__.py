@@ -18,6 +18,8 @@ def main() -> int:
     settings = load_settings(GatekeeperSettings, sys.argv[1:])
     with importing():  # only now: invalid settings are refused at once
         from gatekeeper.service import serve  # noqa: PLC0415
+        from zerofleet.service.compilation import report_compilation  # noqa: PLC0415
+    report_compilation(settings.announce)
     return run_service(lambda service: serve(service, settings), settings)
 
 

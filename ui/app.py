@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from ui.catalogue import Catalogue
 from ui.climbs import ClimbEndpoints
+from ui.compiling import CompilingEndpoints
 from ui.endpoints import API, openapi, routes
 from ui.exporting import ExportEndpoints
 from ui.ladder_jobs import LadderJobs
@@ -86,7 +87,7 @@ def create_app(
     endpoints += PromotionEndpoints(catalogue, promotions, operators, is_elsewhere=is_elsewhere).endpoints()
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies, tables).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
-    endpoints += SetupEndpoints(catalogue).endpoints()
+    endpoints += [*SetupEndpoints(catalogue).endpoints(), *CompilingEndpoints().endpoints()]
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 
     async def describe_api(request: Request) -> Response:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
+from typing import Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,12 +19,13 @@ from ui.event_stream import streamed
 from ui.tables import Seats, Snapshot, Table, Tables
 from ui.thinking import expected_line, thinking_events
 from zerofleet.library.game_list import GameFactsList, available_games
+from zerofleet.library.opponents import LEAST_LIMIT_S, MOST_LIMIT_S
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
+from zerofleet.search.deadline import MOST_SIMULATIONS
 
 __all__ = ["PlayEndpoints"]
 
-MOST_SIMULATIONS = 100_000
 LAST_SEED = (1 << 63) - 1
 
 
@@ -42,10 +44,18 @@ class NewTable(StrictValue):
     """Seat of the person; 1 moves first."""
     simulations: int | None = Field(default=None, ge=0, le=MOST_SIMULATIONS)
     """Simulations per move of a model."""
+    seconds: float | None = Field(default=None, ge=LEAST_LIMIT_S, le=MOST_LIMIT_S, allow_inf_nan=False)
+    """Wall-clock time per move and per hint of a model, in place of simulations."""
     seed: int | None = Field(default=None, ge=0, le=LAST_SEED)
     """Seed of the deal and of the opponent's choices; drawn without one."""
     moves: str = Field(default="", max_length=MOST_TEXT)
     """Moves from the start to the position where play begins, separated by spaces or commas; only with perfect information."""
+
+    @model_validator(mode="after")
+    def _has_one_budget(self) -> Self:
+        if self.simulations is not None and self.seconds is not None:
+            raise ValueError("both simulations and seconds are given; a move has one budget, leave one out")
+        return self
 
 
 class MoveWish(StrictValue):
@@ -179,7 +189,7 @@ class PlayEndpoints:
         wish = await read_body(request, NewTable)
         run = None if wish.run is None else await asyncio.to_thread(self._catalogue.get, wish.run)
         game = run.game if run is not None else await asyncio.to_thread(games.make, wish.game, **wish.parameters)
-        seats = Seats(wish.opponent, wish.seat - 1, wish.simulations, wish.seed, wish.moves)
+        seats = Seats(wish.opponent, wish.seat - 1, wish.simulations, seed=wish.seed, seconds=wish.seconds, moves=wish.moves)
         return await _seen(await self._tables.open(game, seats, run))
 
     async def table(self, request: Request) -> BaseModel:

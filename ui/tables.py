@@ -58,6 +58,8 @@ class Seats:
     """Simulations per move of a model; None is the default of the game."""
     seed: int | None = None
     """Seed of the deal and of the opponent's choices; None draws one."""
+    seconds: float | None = None
+    """Wall-clock time per move of a model, in place of simulations; None for no budget of time."""
     moves: str = ""
     """Moves from the start to the position where play begins; only with perfect information."""
 
@@ -355,7 +357,9 @@ class Tables:
         address = await stack.enter_async_context(self._servers.serving(run, version))
         evaluator = await stack.enter_async_context(evaluating(address, game))
         simulations = default_simulations(game.spec()) if seats.simulations is None else seats.simulations
-        return ModelOpponent(game, evaluator, name=seats.opponent, version=version, simulations=simulations)
+        return ModelOpponent(
+            game, evaluator, name=seats.opponent, version=version, simulations=simulations, limit_s=seats.seconds
+        )
 
 
 def _changed(act: Callable[[SeatedGame], None], played: SeatedGame) -> bool:

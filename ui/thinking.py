@@ -26,7 +26,11 @@ class Thinking(StrictValue):
     visits: int
     """Simulations so far."""
     simulations: int
-    """Simulations of the complete search."""
+    """Simulations of the complete search; a limit that few searches reach, where `limit_s` is given."""
+    elapsed_s: float
+    """Part of `limit_s` that has passed."""
+    limit_s: float | None
+    """Wall-clock time of the complete search; None for a budget of simulations."""
     value: float | None
     """Expected score of the person in [-1, 1]; None where it would reveal what is hidden."""
     line: tuple[str, ...]
@@ -58,6 +62,8 @@ def _view(watched: Watched, analysis: RootAnalysis) -> Thinking:
         by="hint" if watched.is_hint else "opponent",
         visits=int(analysis.visits.sum()),
         simulations=watched.search.simulations,
+        elapsed_s=watched.search.elapsed_s,
+        limit_s=watched.search.limit_s,
         value=float(analysis.value[played.seat]) if is_shown else None,
         line=expected_line(played, analysis) if is_shown else (),
     )

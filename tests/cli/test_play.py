@@ -27,6 +27,15 @@ def test_a_game_is_played_against_the_champion_of_a_run(zerofleet, typed, run_wi
     assert f"champion 1 of {run_with_champion}" in outcome.err
 
 
+@pytest.mark.slow
+def test_a_model_plays_by_wall_clock_time(zerofleet, typed, run_with_champion):
+    typed("b2", "hint", "quit")
+    outcome = zerofleet("play", "tic_tac_toe", "--run-dir", str(run_with_champion), "--time", "50ms")
+    assert outcome.code == 0
+    assert "O (champion 1) plays" in outcome.out
+    assert "champion 1, 0.05 s" in outcome.out
+
+
 def test_a_game_against_an_agent_needs_no_run(zerofleet, typed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     typed("b2", "quit")
@@ -60,3 +69,20 @@ def test_the_error_for_a_missing_opponent_version_names_it(zerofleet, run_with_c
     outcome = zerofleet("play", "tic_tac_toe", "--opponent", opponent, "--run-dir", str(run_with_champion))
     assert outcome.code == 2
     assert said in outcome.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--time", "soon"), "'soon' is no time from 1ms to 3600s; write 500ms or 2s"),
+        (("--time", "2"), "'2' is no time"),
+        (("--time", "2s", "--simulations", "8"), "a move has one budget, leave one out"),
+        (("--time", "2s", "--opponent", "random"), "random is no model"),
+    ],
+)
+def test_a_time_that_no_model_can_have_is_a_usage_error(zerofleet, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    outcome = zerofleet("play", "tic_tac_toe", *words)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: Invalid value for --time: ")
+    assert said in outcome.err

@@ -100,3 +100,70 @@ async def test_a_search_with_hidden_information_that_is_stopped_at_once_still_ha
     found = await search.run()
     node, worlds = await search.root()
     assert worlds.worlds == found.visits.sum() == node.visits - 1 < 3
+
+
+class Ticking(UniformEvaluator):
+    """Each request takes a tenth of a second of `now_s`, which is its own clock."""
+
+    now_s = 0.0
+
+    def __init__(self):
+        super().__init__(2)
+
+    async def evaluate(self, batch, *, version):
+        self.now_s += 0.1
+        return await super().evaluate(batch, version=version)
+
+
+def limited(evaluator, limit_s, *, game=GAME, moves=MOVES, simulations=100_000):
+    settings = SearchSettings.for_play(game.spec(), simulations)
+    return WatchedSearch(
+        game,
+        evaluator,
+        moves,
+        settings=settings,
+        version=1,
+        seed=3,
+        limit_s=limit_s,
+        clock=lambda: evaluator.now_s,
+    )
+
+
+@pytest.mark.slow
+async def test_a_limit_of_time_ends_the_search_at_the_evaluation_nearest_to_it():
+    passed = {}
+    for limit_s in (0.01, 0.5, 1.04, 1.06):
+        evaluator = Ticking()
+        search = limited(evaluator, limit_s)
+        assert search.elapsed_s == 0.0
+        found = await search.run()
+        passed[limit_s] = round(search.elapsed_s, 2)
+        assert round(evaluator.now_s, 2) == passed[limit_s]
+        assert int(found.visits.sum()) >= round(10 * passed[limit_s]) - 1
+    assert passed == {0.01: 0.1, 0.5: 0.5, 1.04: 1.0, 1.06: 1.1}
+
+
+@pytest.mark.slow
+async def test_simulations_and_a_stop_end_a_search_with_a_limit_of_time_too():
+    few = limited(Ticking(), 3600.0, simulations=5)
+    assert (await few.run()).visits.sum() == 5
+    stopped = limited(Ticking(), 3600.0)
+    stopped.stop()
+    await stopped.run()
+    assert stopped.elapsed_s < 1.0
+
+
+@pytest.mark.slow
+async def test_the_time_begins_after_the_compilation_and_holds_with_hidden_information():
+    game, evaluator = games.make("rock_paper_scissors", turns=3), Ticking()
+    search = limited(evaluator, 0.5, game=game, moves=())
+    compile_search = search._warm_up
+
+    def compile_for_a_minute():
+        compile_search()
+        evaluator.now_s += 60.0
+
+    search._warm_up = compile_for_a_minute
+    found = await search.run()
+    assert 0.3 < search.elapsed_s < 0.7
+    assert found.visits.sum() > 0

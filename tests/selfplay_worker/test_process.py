@@ -9,6 +9,7 @@ import pytest
 
 from selfplay_worker.game_register import game_seed, outcome_of
 from selfplay_worker.settings import WorkerSettings
+from zerofleet.service.compilation_note import note_path, read_note
 
 pytestmark = pytest.mark.slow
 
@@ -62,26 +63,38 @@ async def test_a_worker_without_gatekeeper_and_server_waits_and_exits_on_sigterm
 
 COMPILES_FOR_EVER = """
 import sys, threading
+from numba.core import event
 from selfplay_worker import __main__, worker
+from zerofleet.service import compilation
 from zerofleet.service.process_end import end_process
 
 def compile_for_ever(*arguments):
-    print("compiling", flush=True)
-    threading.Event().wait()
+    with event.trigger_event("numba:compile"):
+        print("compiling", flush=True)
+        threading.Event().wait()
 
+def write_and_tell(path, found, *, pid):
+    write_note(path, found, pid=pid)
+    print("noted", flush=True)
+
+write_note, compilation.write_note, compilation.PATIENCE_S = compilation.write_note, write_and_tell, 0.0
 worker.warm_up = compile_for_ever
 end_process(__main__.main())
 """
 
 
-async def test_a_worker_that_compiles_exits_on_sigterm_and_finishes_no_compilation(tmp_path: Path) -> None:
+async def test_a_worker_that_compiles_keeps_a_note_and_exits_on_sigterm_without_finishing(tmp_path: Path) -> None:
+    announce = tmp_path / "worker-0.json"
     words = ["--run-dir", str(tmp_path), "--game", "tic_tac_toe", "--preset", "tiny", "--grace-s", "600"]
+    words += ["--announce", str(announce)]
     pipe = asyncio.subprocess.PIPE
     async with asyncio.timeout(60):
         child = await asyncio.create_subprocess_exec(sys.executable, "-c", COMPILES_FOR_EVER, *words, stdout=pipe)
         assert child.stdout is not None
         try:
-            assert await child.stdout.readline() == b"compiling\n"
+            assert {await child.stdout.readline(), await child.stdout.readline()} == {b"compiling\n", b"noted\n"}
+            assert read_note(note_path(announce), child.pid) is not None
+            assert not announce.exists()
             child.terminate()
             assert await child.wait() == 0
         except BaseException:

@@ -23,7 +23,16 @@ CONFIRMED = Candidate(MODEL, 3, CandidateStatus.PROMOTED, REPORT, "not weaker")
 PASSED_OVER = Candidate(MODEL, 4, CandidateStatus.UNPROVEN, None, "version 6 replaced it before it was measured")
 UNDECIDED = Candidate(MODEL, 5, CandidateStatus.UNPROVEN, REPORT, "undecided")
 WAITING = Candidate(MODEL, 6, CandidateStatus.TRIAL, None, "promoted at once")
-READY = SimpleNamespace(name="gatekeeper", state=ChildState.READY, metrics_port=0, since_s=0.0, restarts=0, pid=None, look=int)
+READY = SimpleNamespace(
+    name="gatekeeper",
+    state=ChildState.READY,
+    metrics_port=0,
+    since_s=0.0,
+    restarts=0,
+    pid=None,
+    compiling=None,
+    look=int,
+)
 PLAYING = Candidate(MODEL, 7, CandidateStatus.TRIAL, None, "promoted at once")
 
 

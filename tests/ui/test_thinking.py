@@ -78,12 +78,73 @@ async def test_a_hint_is_shown_while_it_is_searched_and_a_stop_shows_what_was_fo
     assert 0 < analysis.visits.sum() < 400
 
 
+@pytest.mark.slow
+async def test_a_budget_of_seconds_is_shown_as_it_passes_and_ends_move_and_hint_alike():
+    now_s = 0.0
+
+    class Slow(Gated):
+        async def evaluate(self, batch, *, version):
+            nonlocal now_s
+            found = await super().evaluate(batch, version=version)
+            now_s += 0.25
+            return found
+
+    gate = Slow(3)
+    opponent = ModelOpponent(GAME, gate, name="champion", version=1, simulations=0, limit_s=2.0, clock=lambda: now_s)
+    table = Table(SeatedGame(GAME, seat=1, seed=0), opponent, Searches(1), contextlib.AsyncExitStack())
+    await table.begin()
+    async with contextlib.aclosing(thinking_events(table)) as events:
+        seen = [(await anext(events))[1]]
+        while seen[-1].elapsed_s < 0.75:
+            seen.append((await anext(events))[1])
+    assert seen[-1].limit_s == 2.0
+    assert 0 < seen[-1].visits < seen[-1].simulations == 100_000
+    for _ in range(1000):
+        gate.places.release()
+    await table.wait()
+    assert (now_s, len(table.played.moves)) == (2.0, 1)
+    _, analysis = await table.advise()
+    assert now_s == 4.0
+    visits = int(analysis.visits.sum())
+    assert table.source(visits) == f"champion 1, 2 s, {visits} simulations"
+
+
+@pytest.mark.slow
+async def test_a_closed_table_ends_a_search_by_time():
+    opponent = ModelOpponent(GAME, Gated(2), name="champion", version=1, simulations=0, limit_s=60.0)
+    table = Table(SeatedGame(GAME, seat=1, seed=0), opponent, Searches(1), contextlib.AsyncExitStack())
+    await table.begin()
+    await first(thinking_events(table))
+    await table.aclose()
+    assert not table.is_thinking
+    assert table.played.moves == []
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        ({"seconds": 0.01}, "greater than or equal to 0.05"),
+        ({"seconds": 61}, "less than or equal to 60"),
+        ({"seconds": "2"}, None),
+        ({"seconds": 2, "simulations": 100}, "leave one out"),
+    ],
+)
+async def test_a_budget_of_seconds_has_bounds_and_excludes_one_of_simulations(client, budget, said):
+    answer = await client.post("/api/v1/tables", json={"game": "tic_tac_toe", **budget})
+    assert (answer.status_code, said is None or said in answer.json()["error"]) == (200 if said is None else 400, True)
+
+
 def test_the_opponents_search_of_a_hidden_hand_shows_visits_alone():
     game = games.make("rock_paper_scissors")
     ones = np.ones(3, dtype=np.float32)
     root = RootAnalysis(0, 1, np.arange(3), ones / 3, np.array([4, 1, 0]), ones, ones > 0, ones[:2], False, (2, 0))
     watched = [
-        Watched(SimpleNamespace(simulations=9), SeatedGame(game, seat=1, seed=0), is_hint, asyncio.Event())
+        Watched(
+            SimpleNamespace(simulations=9, elapsed_s=0.0, limit_s=None),
+            SeatedGame(game, seat=1, seed=0),
+            is_hint,
+            asyncio.Event(),
+        )
         for is_hint in (False, True)
     ]
     theirs, mine = (_view(one, root) for one in watched)

@@ -38,6 +38,32 @@ export async function fetchFile(url) {
   return { name, note: answer.headers.get("X-Zerofleet-Note"), content: await answer.blob() };
 }
 
+const FIRST_TOLD_MS = 1000, TOLD_EVERY_MS = 3000; // screen readers read each text
+/**
+ * Return what `work` returns. While it lasts, `say` receives every few seconds a text with the time that has passed and, while the
+ * server compiles rules or search, the progress and the expected time; without a compilation its second argument is false.
+ */
+export async function patiently(work, say) {
+  const began = performance.now();
+  let isOver = false, timer = 0;
+  const look = async () => {
+    const now = await fetchJson(path("compilation")).catch(() => ({ is_compiling: false }));
+    if (isOver) return;
+    timer = setTimeout(look, TOLD_EVERY_MS);
+    say(now.is_compiling ? compiled(now) : `${Math.round((performance.now() - began) / 1000)} s`, now.is_compiling);
+  };
+  timer = setTimeout(look, FIRST_TOLD_MS);
+  try {
+    return await work();
+  } finally {
+    isOver = true;
+    clearTimeout(timer);
+  }
+}
+
+const compiled = ({ functions, seconds, expected_s: expected }) =>
+  `Rules and search compile for this machine, once: ${functions} functions in ${Math.round(seconds)} ${seconds < expected ? `of about ${expected} s` : `s; an idle machine takes about ${expected} s`}.`;
+
 const fill = (node, attributes, children) => {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);

@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, notice, path, result, run, table } from "./common.js";
+import { byId, count, el, fetchJson, notice, path, patiently, result, run, table } from "./common.js";
 
 const PAGE = 50, FIRST_MOVES = 8;
 const shown = [];
@@ -9,7 +9,7 @@ async function more() {
   byId("more").disabled = true;
   try {
     const asked = new URLSearchParams({ limit: PAGE, ...(shown.length ? { before: shown.at(-1).index } : {}) });
-    const { total, games } = await fetchJson(`${path("runs", run, "games")}?${asked}`);
+    const { total, games } = await patiently(() => fetchJson(`${path("runs", run, "games")}?${asked}`), (passed) => notice(`Reading the games… ${passed}`));
     shown.push(...games);
     notice(shown.length ? "" : "No game is stored yet.");
     byId("count").textContent = `${count(total)} games stored`;
@@ -37,5 +37,5 @@ byId("find").addEventListener("submit", (event) => {
   event.preventDefault();
   location.href = link(event.target.elements.uid.value.trim().toLowerCase());
 });
-notice("Reading the games. The first look compiles the rules of the game, once, which takes some seconds…");
+notice("Reading the games…");
 await more();

@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, notice, path, percent, run, signed, svg, table } from "./common.js";
+import { byId, count, el, fetchJson, notice, path, patiently, percent, run, signed, svg, table } from "./common.js";
 
 const POINTS = ["0", "½", "1", "1½", "2"];
 const KINDS = { gate: "gate match", measurement: "measurement" };
@@ -85,9 +85,10 @@ async function open(row) {
       el("p", { class: "dim" }, `Log-likelihood ratio ${signed(row.log_likelihood_ratio)}. The games and the path of the test are gone: the gatekeeper was started again, and kept the report.`));
     return;
   }
-  home.replaceChildren(el("p", { class: "dim" }, "Reading the games. The first look compiles the rules of the game, once, which takes some seconds…"));
+  const say = (passed) => home.replaceChildren(el("p", { class: "dim", role: "status" }, `Reading the games… ${passed}`.trim()));
+  say("");
   try {
-    detail = await fetchJson(`${path("runs", run, "match")}?${query({ id: row.id })}`);
+    detail = await patiently(() => fetchJson(`${path("runs", run, "match")}?${query({ id: row.id })}`), say);
     history.replaceState(null, "", `#${query({ id: row.id })}`);
     home.replaceChildren(
       el("h2", {}, `Version ${detail.version} against ${detail.opponent}: ${verdict(detail)}`),

@@ -1,5 +1,5 @@
 import { button, clear, layer, sign } from "./board.js";
-import { bars, byId, count, el, fetchJson, notice, offer, path, percent, signed, table } from "./common.js";
+import { bars, byId, count, el, fetchJson, notice, offer, path, patiently, percent, signed, table } from "./common.js";
 
 const asked = new URLSearchParams(location.search);
 const form = byId("begin");
@@ -13,11 +13,16 @@ function choose() {
   form.elements.seat.max = games.find(({ game }) => game === form.elements.game.value)?.players ?? 2;
 }
 
-async function ask(work) {
+/** Show the table that `work` returns, then the opponent's reply; `text` is shown with the time meanwhile. */
+async function ask(work, text = "") {
   try {
+    notice(text);
+    show(await patiently(work, (passed, isCompiling) => { if (text || isCompiling) notice(`${text} ${passed}`.trim()); }));
     notice("");
-    show(await work());
-    if (now.is_thinking) show(await watching(() => fetchJson(`${path("tables", now.id)}?wait=1`)));
+    if (now.is_thinking) {
+      show(await watching(() => fetchJson(`${path("tables", now.id)}?wait=1`), (passed, isCompiling) => notice(isCompiling ? passed : "")));
+      notice("");
+    }
   } catch (error) {
     notice(error.message, true);
   }
@@ -39,25 +44,25 @@ function click(id) {
   else cells();
 }
 
-/** Show the search in progress until `work` is done. */
-async function watching(work) {
+/** Show the search in progress until `work` is done; `say` as for `patiently`. */
+async function watching(work, say) {
   const source = now.has_model ? new EventSource(path("tables", now.id, "thinking")) : null;
   source?.addEventListener("thinking", (event) => live(JSON.parse(event.data)));
   try {
-    return await work();
+    return await patiently(work, say);
   } finally {
     source?.close();
     byId("live").hidden = true;
   }
 }
 
-function live({ by, visits, simulations, value, line }) {
+function live({ by, visits, simulations, elapsed_s: passed, limit_s: limit, value, line }) {
   byId("live").hidden = false;
   byId("live-title").textContent = by === "hint" ? "Searching a hint" : `${now.opponent} thinks`;
-  byId("live-visits").max = simulations || 1;
-  byId("live-visits").value = visits;
+  byId("live-visits").max = limit ?? (simulations || 1);
+  byId("live-visits").value = limit === null ? visits : Math.min(passed, limit);
   byId("live-text").replaceChildren(
-    `${count(visits)} of ${count(simulations)} simulations`,
+    limit === null ? `${count(visits)} of ${count(simulations)} simulations` : `${count(visits)} simulations in ${passed.toFixed(1)} of ${limit} s`,
     ...(value === null ? [] : [" · you ", el("strong", {}, signed(value)), " ", bars((value + 1) / 2)]),
     line.length ? el("span", { class: "line-shown" }, `line: ${line.slice(0, 8).join(" ")}`) : "");
 }
@@ -161,7 +166,7 @@ async function load(file) {
     const { game, parameters, seat, moves } = kept;
     if (typeof game !== "string" || !Array.isArray(moves)) throw new Error(`${file.name} is no saved game: it needs game and moves`);
     const isModel = /^(champion|model) \d+$/.test(kept.opponent ?? ""), { run, opponent } = form.elements;
-    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, simulations: kept.simulations };
+    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, simulations: kept.simulations, seconds: kept.seconds };
     begin({ game, parameters, seat, ...players, moves: moves.join(" ") });
   } catch (error) {
     notice(error.message, true);
@@ -169,12 +174,11 @@ async function load(file) {
 }
 
 function begin(wish) {
-  notice("Beginning… The first game compiles the rules, once, and a model needs a server: this takes some seconds.");
   ask(async () => {
     const made = await fetchJson(path("tables"), wish);
-    begun = { run: wish.run, opponent: wish.opponent, simulations: wish.simulations };
+    begun = { run: wish.run, opponent: wish.opponent, simulations: wish.simulations, seconds: wish.seconds };
     return made;
-  });
+  }, wish.run ? "Beginning… A model may need a server, which takes some seconds." : "Beginning…");
 }
 
 function opinion({ source, value, moves, line, outlook }) {
@@ -199,22 +203,27 @@ function opinion({ source, value, moves, line, outlook }) {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  const { run, game, opponent, seat, simulations, moves } = form.elements;
+  const { run, game, opponent, seat, simulations, seconds, moves } = form.elements;
   const wish = { game: game.value, opponent: opponent.value.trim(), seat: Number(seat.value) };
   if (run.value) wish.run = run.value;
   if (simulations.value) wish.simulations = Number(simulations.value);
+  if (seconds.value) wish.seconds = Number(seconds.value);
   if (moves.value.trim()) wish.moves = moves.value.trim();
   begin(wish);
 });
 form.elements.run.addEventListener("change", choose);
 form.elements.game.addEventListener("change", choose);
+for (const [one, other] of [["simulations", "seconds"], ["seconds", "simulations"]]) { // a move has one budget
+  form.elements[one].addEventListener("input", ({ target }) => { if (target.value) form.elements[other].value = ""; });
+}
 byId("undo").addEventListener("click", () => post("undo"));
 byId("resign").addEventListener("click", () => { if (confirm("Resign this game?")) post("resign"); });
 byId("hint").addEventListener("click", async () => {
-  byId("opinion").replaceChildren(el("p", { class: "dim" }, "Searching. The first search of a game compiles it, once, which takes some seconds…"));
+  const say = (passed) => byId("opinion").replaceChildren(el("p", { class: "dim", role: "status" }, `Searching… ${passed}`.trim()));
+  say("");
   const { id, number } = now;
   try {
-    const found = await watching(() => fetchJson(`${path("tables", id)}/hint`));
+    const found = await watching(() => fetchJson(`${path("tables", id)}/hint`), say);
     if (now.id === id && now.number === number) opinion(found); // else it is about a position that was left
   } catch (error) {
     byId("opinion").replaceChildren(el("p", { class: "error-text" }, error.message));

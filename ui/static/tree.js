@@ -1,10 +1,11 @@
 import { clear, layer, sign } from "./board.js";
-import { bars, byId, count, el, fetchJson, notice, offer, path, percent, signed } from "./common.js";
+import { bars, byId, count, el, fetchJson, notice, offer, path, patiently, percent, signed } from "./common.js";
 
 const ARROWS = 5, LIMIT = 12, FEWEST = 3;
 const asked = new URLSearchParams(location.search);
 const form = byId("begin");
 let games = [], runs = [], study = null, source = null;
+let valued = () => undefined; // ends the notice of a search without a value so far
 let origin = null; // table, or uid and ply, where the moves alone do not name the position
 let nodes = new Map(), open = new Set([""]), shown = []; // nodes by path, paths with shown replies, path of the board
 
@@ -34,10 +35,12 @@ async function begin() {
   const wish = { game: game.value, model: model.value.trim(), simulations: Number(simulations.value), ...(origin ?? { moves: moves.value.trim() }) };
   if (run.value) wish.run = run.value;
   if (!byId("information-field").hidden) wish.information = information.value;
-  notice("Beginning… The first search of a game compiles it, once, and a model needs a server: this takes some seconds.");
+  const text = model.value.trim() === "none" ? "Beginning…" : "Beginning… A model may need a server, which takes some seconds.";
+  notice(text);
   source?.close();
+  valued();
   try {
-    study = await fetchJson(path("studies"), wish);
+    study = await patiently(() => fetchJson(path("studies"), wish), (passed) => notice(`${text} ${passed}`));
   } catch (error) {
     notice(error.message, true);
     return;
@@ -53,9 +56,12 @@ async function begin() {
     if (study.id !== id) return own.close();
     study = JSON.parse(event.data);
     if (study.is_done) own.close();
+    if (study.is_done || study.value !== null) valued();
     await refresh();
   });
-  own.addEventListener("fault", (event) => { own.close(); notice(JSON.parse(event.data).error, true); });
+  own.addEventListener("fault", (event) => { own.close(); valued(); notice(JSON.parse(event.data).error, true); });
+  notice("Searching…");
+  await patiently(() => new Promise((resolve) => { valued = resolve; }), (passed) => notice(`Searching… ${passed}`));
 }
 
 /** Read the opened nodes again, the first one alone while the search goes on. */

@@ -1,12 +1,13 @@
 // Boards of self-play. Finished games: each board replays one, then takes the newest that no board has shown. Games in progress: each
 // board follows one game of a worker after another; while no worker answers, the boards show finished games.
-import { byId, count, el, fetchJson, notice, path, result, run, signed } from "./common.js";
+import { byId, count, el, fetchJson, notice, path, patiently, result, run, signed } from "./common.js";
 
 const HOLD_S = 2, ASK_EVERY_MS = 2000, FALLBACK = { games: "finished", boards: "9", speed: "2", seat: "1" };
 const LOST = "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.";
 const form = byId("choices"), boards = [];
 let waiting = [], newest = -1, isPaused = matchMedia("(prefers-reduced-motion: reduce)").matches, isAsking = false, askedAt = 0, about = null;
 let stored = null, source = null, live = null, fault = "", reach = 0;
+let isDrawn = false; // whether the first picture is there, whose rules may have to be compiled
 
 const chosen = (name) => form.elements[name].value;
 const wantsRunning = () => chosen("games") === "running";
@@ -55,7 +56,8 @@ async function ask(limit, { isAtOnce = false } = {}) {
   isAsking = true;
   askedAt = Date.now();
   try {
-    const found = await fetchJson(`${path("runs", run, "watch")}?${new URLSearchParams({ limit, ...(newest >= 0 && limit <= reach ? { after: newest } : {}) })}`);
+    const wish = new URLSearchParams({ limit, ...(newest >= 0 && limit <= reach ? { after: newest } : {}) });
+    const found = await patiently(() => fetchJson(`${path("runs", run, "watch")}?${wish}`), (passed) => { if (stored === null) notice(`Reading the newest games… ${passed}`); });
     const known = new Set([...waiting, ...boards.map(({ game }) => game)].map((game) => game?.uid));
     newest = Math.max(newest, ...found.games.map(({ index }) => index));
     reach = Math.max(reach, limit);
@@ -78,7 +80,12 @@ async function show(board, ply) {
   board.img.alt = game.plies === undefined ? `${name}, position ${ply}` : `${name}, position ${ply} of ${game.plies}`;
   board.position.textContent = game.plies === undefined ? `ply ${ply}` : `${ply} of ${game.plies}`;
   board.bar.value = ply;
-  await board.img.decode().catch(() => undefined); // replaced by a later one, or refused
+  const drawn = board.img.decode().catch(() => undefined); // replaced by a later one, or refused
+  if (isDrawn) return drawn;
+  await patiently(() => drawn, (passed, isCompiling) => { if (isCompiling && !isDrawn) notice(passed); });
+  if (!isDrawn) tell();
+  isDrawn = true;
+  return undefined;
 }
 
 function begin(board, game) {

@@ -13,11 +13,10 @@ import time
 from numba.core import event
 
 from zerofleet.cli import screen
+from zerofleet.service.compilation_note import PATIENCE_S, announcement
 
 __all__ = ["announce_compilation"]
 
-PATIENCE_S = 1.0
-"""Compilation that passes unmentioned."""
 TELL_EVERY_S = 5.0
 _TICK_S = 0.25
 
@@ -51,7 +50,7 @@ class _Announcer(event.Listener):
                 continue
             spent_s += _TICK_S
             if not told_s and spent_s >= PATIENCE_S:
-                screen.note(f"compiling rules and search of {self._game} for this machine, once; about 20 s")
+                screen.note(f"compiling {announcement(self._game)}")
                 told_s = spent_s
             elif told_s and spent_s - told_s >= TELL_EVERY_S:
                 screen.note(f"compiling {self._game}: {self._functions} functions in {spent_s:.0f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,15 @@ from games.core import Game
 from games.positions import replay
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.search import RootAnalysis, SearchSettings
+from zerofleet.search.deadline import simulations_within
 from zerofleet.search.watched import WatchedSearch
 from zerofleet.strength.matches import Agent
 from zerofleet.strength.matches.play import seen_by_mover
 
-__all__ = ["AgentOpponent", "InThread", "ModelOpponent"]
+__all__ = ["LEAST_LIMIT_S", "MOST_LIMIT_S", "AgentOpponent", "InThread", "ModelOpponent"]
+
+LEAST_LIMIT_S, MOST_LIMIT_S = 0.05, 60.0
+"""Bounds of the wall-clock time of a model's move against a person."""
 
 InThread = Callable[..., Awaitable[Any]]
 Began = Callable[[WatchedSearch], None]
@@ -30,9 +35,24 @@ def _unwatched(search: WatchedSearch) -> None:
 class ModelOpponent:
     """Model that searches, or samples its policy where choices are secret; also the adviser of its opponent."""
 
-    def __init__(self, game: Game, evaluator: Evaluator, *, name: str, version: int, simulations: int) -> None:
+    def __init__(
+        self,
+        game: Game,
+        evaluator: Evaluator,
+        *,
+        name: str,
+        version: int,
+        simulations: int,
+        limit_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Create it; with `limit_s` the wall-clock time of a move is its budget, and `simulations` is not used."""
         self.name = f"{name} {version}" if name == "champion" else f"model {version}"
-        self.title = f"{self.name}, {simulations} simulations"
+        self._limit_s = limit_s
+        self._clock = clock
+        if limit_s is not None:
+            simulations = simulations_within(limit_s)
+        self.title = f"{self.name}, {simulations} simulations" if limit_s is None else f"{self.name}, {limit_s:g} s"
         self._simulations = simulations
         self._game = game
         self._evaluator = evaluator
@@ -41,7 +61,12 @@ class ModelOpponent:
         self._draws = simulations == 0 and game.spec().information == "simultaneous"
 
     def source(self, visits: int) -> str:
-        """Return the source of an analysis: `title`, or `champion 7, 40 of 100 simulations` for a search that ended early."""
+        """Return the source of an analysis: `title`, or `champion 7, 40 of 100 simulations` for a search that ended early.
+
+        A budget of time has both: `champion 7, 2 s, 812 simulations`.
+        """
+        if self._limit_s is not None:
+            return f"{self.title}, {visits} simulations"
         if visits >= self._simulations:
             return self.title
         return f"{self.name}, {visits} of {self._simulations} simulations"
@@ -59,7 +84,16 @@ class ModelOpponent:
 
         Cancellation: nothing is kept.
         """
-        search = WatchedSearch(self._game, self._evaluator, moves, settings=self._settings, version=self._version, seed=seed)
+        search = WatchedSearch(
+            self._game,
+            self._evaluator,
+            moves,
+            settings=self._settings,
+            version=self._version,
+            seed=seed,
+            limit_s=self._limit_s,
+            clock=self._clock,
+        )
         began(search)
         return await search.run()
 

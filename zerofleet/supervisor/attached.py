@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from zerofleet.service.compilation_note import Compilation, note_path, read_note
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.overview import ServiceFile, live_service, live_services
@@ -44,6 +45,11 @@ class AttachedService:
     def pid(self) -> int | None:
         """Process id, None while it is not alive."""
         return self._found.pid if self._found is not None else None
+
+    @property
+    def compiling(self) -> Compilation | None:
+        """Compilation in progress; None without one."""
+        return read_note(note_path(self._paths.announce(self.name)), self.pid)
 
     @property
     def since_s(self) -> float:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.backoff import Backoff
+from zerofleet.service.compilation_note import Compilation, note_path, read_note
 from zerofleet.service.lifecycle import EXIT_REFUSED
 from zerofleet.storage import crash_points
 
@@ -77,6 +78,8 @@ class Child:
         """Port of /metrics; 0 while the child is not ready."""
         self.address = ""
         """Address at which the child serves; empty before it was ready."""
+        self.compiling: Compilation | None = None
+        """Compilation in progress; None without one."""
         self.since_s = time.monotonic()
         """Start of the current process, on the monotonic clock."""
         self._say = say
@@ -136,7 +139,8 @@ class Child:
         self._send(signal.SIGKILL)
 
     def look(self) -> None:
-        """Read the announce file, which a ready child has written."""
+        """Read the note of a compilation, and the announce file, which a ready child has written."""
+        self.compiling = read_note(note_path(self.plan.announce), self.pid)
         if self.state is not ChildState.STARTING or self.pid is None:
             return
         try:
@@ -154,6 +158,7 @@ class Child:
         """Start the child and wait until it exits; return its exit code, negative for a signal."""
         self.state, self.since_s, self._ready_at_s, self.metrics_port = ChildState.STARTING, time.monotonic(), None, 0
         self.plan.announce.unlink(missing_ok=True)
+        note_path(self.plan.announce).unlink(missing_ok=True)
         _limit_log(self.plan.log)
         environment = dict(self.plan.environment)
         if self.restarts:

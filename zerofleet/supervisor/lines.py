@@ -19,6 +19,9 @@ def progress_line(now: Readings) -> str:
 
 
 def _producing(now: Readings) -> Iterator[str]:
+    for service in now.services:
+        if service.compiling is not None:
+            yield f"{service.name} compiles: {service.compiling.progress}"
     if now.phase:
         yield now.phase
     per_hour = "" if math.isnan(now.games_per_hour) else f" ({count(round(now.games_per_hour))}/h)"

@@ -17,6 +17,7 @@ from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion,
 from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import METRICS_TOKEN_VARIABLE, client_token
+from zerofleet.service.compilation_note import Compilation
 from zerofleet.strength.ratings.intervals import share_interval
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.counters import Meter, Totals
@@ -77,6 +78,11 @@ class Watched(Protocol):
     @property
     def restarts(self) -> int:
         """Number of restarts."""
+        ...
+
+    @property
+    def compiling(self) -> Compilation | None:
+        """Compilation in progress; None without one."""
         ...
 
     def look(self) -> None:
@@ -247,7 +253,8 @@ class Observer:
 
     def _service(self, child: Watched, now_s: float) -> ServiceReading:
         cores = self._processor_time[child.name].cores
-        return ServiceReading(child.name, child.state, now_s - child.since_s, child.restarts, _memory(child.pid), cores)
+        for_s, memory_bytes = now_s - child.since_s, _memory(child.pid)
+        return ServiceReading(child.name, child.state, for_s, child.restarts, memory_bytes, cores, child.compiling)
 
     def _disk_free_bytes(self) -> int | None:
         try:

@@ -39,7 +39,8 @@ class PlainLines:
 
     def show(self, now: Readings) -> None:
         """Print a progress line if one is due."""
-        if now.elapsed_s >= self._next_s and now.games + now.step:
+        has_news = now.games + now.step or any(service.compiling for service in now.services)
+        if now.elapsed_s >= self._next_s and has_news:
             self._next_s = now.elapsed_s + LINE_EVERY_S
             self._print(progress_line(now))
 

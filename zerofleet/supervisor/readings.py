@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from zerofleet.contracts.promotions import Candidate, Champion, Rung
+from zerofleet.service.compilation_note import Compilation
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.diagnostics import Diagnostics
 from zerofleet.supervisor.words import size
@@ -32,6 +33,8 @@ class ServiceReading(NamedTuple):
     memory_bytes: int
     cores: float = math.nan
     """Processor cores used over the last half minute; NaN for unknown."""
+    compiling: Compilation | None = None
+    """Compilation in progress; None without one."""
 
 
 class Match(NamedTuple):

@@ -218,8 +218,10 @@ def _services(now: Readings, full: bool) -> RenderableType:
         line.append(service.name.replace("_", " "))
         if service.state is ChildState.READY and full:
             line.append(f" {memory(service.memory_bytes)}", style=LABEL)
-        elif service.state is not ChildState.READY:
+        elif service.state is not ChildState.READY and service.compiling is None:
             line.append(f" {service.state.value}", style=style)
+        if service.compiling is not None:
+            line.append(f" compiles, {service.compiling.time}", style=LOOK)
         if service.restarts:
             line.append(f" {service.restarts} restart{'s' if service.restarts > 1 else ''}", style=LOOK)
         line.append("   " if full else "  ")

@@ -32,6 +32,7 @@ from zerofleet.presets.commented import commented
 from zerofleet.presets.warm_start import WarmStartSettings, game_of, seatings_of
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_token
+from zerofleet.service.compilation_note import announcement
 from zerofleet.service.settings import inherited_environment
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.runs import RunDirectory, RunHeader
@@ -133,6 +134,7 @@ class Supervisor:
         self._presenter: Presenter | None = None
         self._last = Readings()
         self._pages_at = ""
+        self._compiling: set[str] = set()  # names of the services that compile
         self._began_s = time.monotonic()
 
     async def run(self) -> tuple[GaveUp | None, Readings]:
@@ -214,6 +216,7 @@ class Supervisor:
         next_look_s = next_line_s = loop.time()
         while True:
             self._last = await observer.look(self._left_s())
+            self._tell_compilations()
             self._show()
             self._tell_pages()
             if loop.time() >= next_line_s:
@@ -221,6 +224,13 @@ class Supervisor:
                 history.write(self._last)
             next_look_s = max(next_look_s + LOOK_EVERY_S, loop.time())
             await asyncio.sleep(next_look_s - loop.time())
+
+    def _tell_compilations(self) -> None:
+        """Report each service that compiles, once a compilation."""
+        compiling = {child.name for child in self._children if child.compiling is not None}
+        for name in sorted(compiling - self._compiling):
+            self._tell(f"{name} compiles {announcement(self._request.game)}")
+        self._compiling = compiling
 
     def _tell_pages(self) -> None:
         """Report the address of the web application when it is ready, and a new one after a restart."""

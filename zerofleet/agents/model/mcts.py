@@ -34,12 +34,9 @@ from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import uniform_answer
 from zerofleet.search import RootAnalysis, SearchSettings, search_state
 from zerofleet.search.block import LAST_SEED
+from zerofleet.search.deadline import MOST_SIMULATIONS, Deadline, simulations_within
 
-__all__ = ["MOST_SIMULATIONS", "MctsAgent", "MctsOptions", "from_spelling"]
-
-MOST_SIMULATIONS = 100_000
-"""Limit per move, as in `SearchSettings`."""
-_SIMULATIONS_A_MS = 500  # faster than any network, slower than the rules alone
+__all__ = ["MctsAgent", "MctsOptions", "from_spelling"]
 
 
 class _ModelOptions(AgentOptions):
@@ -51,20 +48,6 @@ class _ModelOptions(AgentOptions):
 
 class MctsOptions(SearchOptions, _ModelOptions):
     """Options of `mcts`: the model, then those of every search."""
-
-
-class _Clock:
-    """Deadline of a search: stops at the step nearest to the limit, if each step takes as long as the previous one."""
-
-    def __init__(self, limit_s: float) -> None:
-        self._stepped_s = time.perf_counter()
-        self._ends_s = self._stepped_s + limit_s
-
-    def is_time_up(self) -> bool:
-        """Return whether another step would end further from the limit than stopping now."""
-        now_s, before_s = time.perf_counter(), self._stepped_s
-        self._stepped_s = now_s
-        return now_s + (now_s - before_s) / 2 >= self._ends_s
 
 
 class MctsAgent:
@@ -87,14 +70,15 @@ class MctsAgent:
         self._settings(game, 2)  # rejects options that do not suit the game
         self._simulations = budget.amount
         if budget.unit == "ms":
-            self._simulations = min(budget.amount * _SIMULATIONS_A_MS, MOST_SIMULATIONS)
+            self._simulations = simulations_within(budget.amount / 1000)
             self._warm_up(game)
         elif budget.amount > MOST_SIMULATIONS:
             raise InvalidRequest(f"{self.name} is out of range; want 1 to {MOST_SIMULATIONS:,} simulations")
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`. Raises what the evaluator raises."""
-        is_time_up = _Clock(self._budget.amount / 1000 if self._budget.unit == "ms" else math.inf).is_time_up
+        limit_s = self._budget.amount / 1000 if self._budget.unit == "ms" else math.inf
+        is_time_up = Deadline(limit_s, time.perf_counter).is_time_up
         actions = legal(game, state)
         if len(actions) == 1:
             return Choice(actions[0])

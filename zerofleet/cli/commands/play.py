@@ -15,10 +15,12 @@ import typer
 
 from games.core import Game
 from games.positions import read_moves
+from zerofleet.agents.budget import Budget
 from zerofleet.cli import screen
 from zerofleet.cli.commands.rules import require_seat
 from zerofleet.cli.options import LAST_SEED, GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
 from zerofleet.cli.play.session import Session
+from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.opponents import AgentOpponent, ModelOpponent
 from zerofleet.storage.run_lookup import find_run
@@ -44,6 +46,14 @@ def play(
         str, typer.Option("--moves", metavar="M1,M2,...", help="Begin after these moves from the start position.")
     ] = "",
     simulations: Simulations = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time",
+            metavar="TIME",
+            help="Wall-clock time of a model's move and of a hint, such as 500ms or 2s, in place of --simulations.",
+        ),
+    ] = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Annotated[
@@ -58,18 +68,37 @@ def play(
     Type a move, or: undo, hint, moves, setup, resign, save, help or ?, quit. A model comes from the newest run of the game,
     which may be running.
     """
+    limit_s = _time_of(time, simulations, opponent)
     game = chosen_game(game_name, parameters)
     require_seat(game_name, game.spec().num_players, seat)
     luck = secrets.randbits(32) if seed is None else seed
     begun = read_moves(game, moves, luck)
     with asyncio.Runner() as runner, _closing(runner) as stack:
         if is_model(opponent):
-            other = runner.run(_model(stack, game, opponent, run_dir, chosen_simulations(game, simulations)))
+            wanted = chosen_simulations(game, simulations)
+            other = runner.run(_model(stack, game, opponent, run_dir, simulations=wanted, limit_s=limit_s))
             session = Session(game, other, other, seat=seat - 1, seed=luck, runner=runner, console=screen.out(), moves=begun)
         else:
             agent = runner.run(_agent(stack, game, opponent, run_dir, np.random.default_rng(luck)))
             session = Session(game, agent, None, seat=seat - 1, seed=luck, runner=runner, console=screen.out(), moves=begun)
         session.play(_ask)
+
+
+def _time_of(text: str | None, simulations: int | None, opponent: str) -> float | None:
+    """Return the time of a model's move in seconds; None for none. Raises a usage error."""
+    if text is None:
+        return None
+    if simulations is not None:
+        raise typer.BadParameter("--simulations is given too; a move has one budget, leave one out", param_hint="--time")
+    if not is_model(opponent):
+        raise typer.BadParameter(
+            f"{opponent} is no model; an agent with a budget of time has it in its name, such as alpha_beta:2s",
+            param_hint="--time",
+        )
+    try:
+        return Budget.parse(text, bare="simulations", allowed=("ms",)).amount / 1000
+    except InvalidRequest:
+        raise typer.BadParameter(f"{text!r} is no time from 1ms to 3600s; write 500ms or 2s", param_hint="--time") from None
 
 
 @contextlib.contextmanager
@@ -82,7 +111,13 @@ def _closing(runner: asyncio.Runner) -> Iterator[contextlib.AsyncExitStack]:
 
 
 async def _model(
-    stack: contextlib.AsyncExitStack, game: Game, name: str, run_dir: Path | None, simulations: int
+    stack: contextlib.AsyncExitStack,
+    game: Game,
+    name: str,
+    run_dir: Path | None,
+    *,
+    simulations: int,
+    limit_s: float | None,
 ) -> ModelOpponent:
     """Find or start a server of the model; `stack` stops it."""
     paths = find_run(game, run_dir)
@@ -90,7 +125,7 @@ async def _model(
     screen.note(f"{name} {version} of {paths.root}" if name == "champion" else f"{name} of {paths.root}")
     address = await stack.enter_async_context(served(paths, game, versions=[version]))
     evaluator = await stack.enter_async_context(evaluating(address, game))
-    return ModelOpponent(game, evaluator, name=name, version=version, simulations=simulations)
+    return ModelOpponent(game, evaluator, name=name, version=version, simulations=simulations, limit_s=limit_s)
 
 
 async def _agent(
