@@ -129,7 +129,7 @@ class Arbiter:
 
         Cancellation: a match in progress resumes at the next start.
         """
-        await self._crew.verdicts.tidy_up()
+        await self._tidy_up()
         if self._crew.ledger.unsettled():
             self.idle.clear()
         while True:
@@ -146,6 +146,16 @@ class Arbiter:
                 await self._backoff.pause()
             else:
                 self._backoff.reset()
+
+    async def _tidy_up(self) -> None:
+        """Close the matches of settled candidates, with retries while the journal cannot be written."""
+        while True:
+            try:
+                await self._crew.verdicts.tidy_up()
+                return
+            except PASSING as error:
+                log.warning("gate.not_tidied", error=str(error), advice="it is retried")
+            await self._backoff.pause()
 
     def _next(self) -> int | None:
         """Return the next candidate: one whose match has begun, else the newest; None while none may be decided."""

@@ -3,6 +3,9 @@
 Every change is durable before it is visible; every method that makes one raises `StaleEpoch` when another gatekeeper has taken
 the lease, whose journal it is then. At the start the journal is replayed into memory, and compacted: the single
 games of closed matches are dropped.
+
+The verdicts on `MOST_SETTLED` candidates are kept, and of older ones those that may still matter; a version whose verdict was
+dropped is answered as superseded.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import asyncio
 import itertools
 import re
 import secrets
+from collections.abc import Collection
 
 import structlog
 
@@ -20,11 +24,17 @@ from zerofleet.contracts import gate_events as events
 from zerofleet.contracts.gate_events import Event
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
 from zerofleet.errors import InvalidRequest, RecordRejected, StaleEpoch
+from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.strength.gate_record import GateRecord, Purpose, ended, opened
 from zerofleet.strength.matches import GameResult, MatchTerms, Scoreboard
 
-__all__ = ["Ledger", "Purpose"]
+__all__ = ["MOST_SETTLED", "Ledger", "Purpose"]
+
+MOST_SETTLED = 10_000
+"""Settled candidates that are kept beside champions, versions on trial and players of open matches."""
+DROPPED_AT_ONCE = 1_000
+"""Fewest verdicts that are dropped together: each time costs a line of the journal."""
 
 _CHANGE = re.compile(r"[0-9]{1,18}")
 
@@ -68,7 +78,7 @@ class Ledger:
         raise StaleEpoch(f"another gatekeeper decides on {self.model} now; this one stops")
 
     def candidates(self) -> list[Candidate]:
-        """Return every candidate, settled or not, by version."""
+        """Return the candidates by version: all unsettled ones, and the settled ones whose verdict is kept."""
         return [self.gate.candidates[version] for version in sorted(self.gate.candidates)]
 
     def changes(self, cursor: str, limit: int) -> tuple[list[Candidate], str, bool]:
@@ -92,7 +102,7 @@ class Ledger:
         return [candidate.version for candidate in self.candidates() if not candidate.status.settled]
 
     async def submit(self, version: int, manifest_sha256: str) -> Candidate:
-        """Add a candidate; return a known one unchanged.
+        """Add a candidate; return a known one unchanged, and one whose verdict was dropped as superseded.
 
         Raises `InvalidRequest` for a known number with other content; `Unavailable` when the write fails.
         Cancellation: the candidate is either added or unknown.
@@ -103,6 +113,8 @@ class Ledger:
                     f"version {version} was offered before with manifest {self._hashes[version][:16]}…, "
                     f"now with {manifest_sha256[:16]}…; versions are immutable, publish a new one"
                 )
+        elif version <= self.gate.dropped_through:
+            return self.gate.candidates.get(version) or self._superseded(version)
         else:
             await self._commit(events.Submitted(version=version, manifest_sha256=manifest_sha256))
         return self.gate.candidates[version]
@@ -132,6 +144,36 @@ class Ledger:
         if match_id in self.gate.boards:
             await self._commit(events.MatchClosed(match_id=match_id, rated_groups=rated_groups))
 
+    async def drop_old(self, champions: Collection[int]) -> list[int]:
+        """Drop the verdicts beyond `MOST_SETTLED`, oldest versions first, and return those versions.
+
+        Those of `champions` stay, of versions on trial and of players of open matches.
+        Raises `Unavailable`. Cancellation: as `set_status`.
+        """
+        playing = {player.version for _, board in self.gate.boards.values() for player in board.terms.players}
+        settled = [
+            candidate.version
+            for candidate in self.candidates()
+            if candidate.status.settled
+            and candidate.status is not CandidateStatus.TRIAL
+            and candidate.version not in champions
+            and candidate.version not in playing
+        ]
+        old = settled[:-MOST_SETTLED]
+        if len(old) < DROPPED_AT_ONCE:
+            return []
+        crash_point("gatekeeper_before_drop")
+        await self._commit(events.Dropped(versions=tuple(old)))
+        crash_point("gatekeeper_after_drop")
+        return old
+
+    def _superseded(self, version: int) -> Candidate:
+        reason = (
+            f"decided long ago: up to version {self.gate.dropped_through} only the verdicts on champions are kept; "
+            "promote it by hand if it should play"
+        )
+        return Candidate(self.model, version, CandidateStatus.SUPERSEDED, reason=reason)
+
     def boards(self, purpose: Purpose) -> list[Scoreboard]:
         """Return the boards of the open matches with that purpose."""
         return [board for kind, board in self.gate.boards.values() if kind == purpose]
@@ -154,6 +196,9 @@ class Ledger:
 
     def _fold(self, event: Event) -> None:
         changed = self.gate.fold(event)
+        if isinstance(event, events.Dropped):
+            for version in event.versions:
+                self._changes.pop(version, None)
         if changed is not None:
             self._newest_change += 1
             self._changes.pop(changed.version, None)

@@ -1,4 +1,4 @@
-"""Pruning: bounds the size of the model store.
+"""Pruning: bounds the size of the model store, and the number of verdicts in the ledger.
 
 The trainer publishes, the gatekeeper deletes: it alone can tell which versions are still needed. These stay:
 
@@ -64,9 +64,11 @@ class Pruner:
 
     async def run(self) -> None:
         """Prune every `EVERY_S` until cancelled; retry after errors of the store. Cancellation: as `prune`."""
-        while self._settings.keep:
+        while True:
             try:
-                await self.prune()
+                await self.drop_verdicts()
+                if self._settings.keep:
+                    await self.prune()
             except (ZerofleetError, OSError) as error:
                 log.warning("models.not_pruned", error=str(error), advice="it is retried")
             await asyncio.sleep(EVERY_S)
@@ -85,11 +87,20 @@ class Pruner:
             log.info("models.pruned", model=self._ledger.model, versions=gone, kept=self._settings.keep)
         return gone
 
+    async def drop_verdicts(self) -> list[int]:
+        """Drop the oldest verdicts that the ledger need not keep; return their versions. Raises and cancels as `prune`."""
+        async with self._pointer.command():  # excludes a promotion of one of them meanwhile
+            dropped = await self._ledger.drop_old(await self._disk.run(self._champions))
+        if dropped:
+            log.info("verdicts.dropped", model=self._ledger.model, count=len(dropped), through=dropped[-1])
+        return dropped
+
     def _superfluous(self, needed: set[int]) -> list[int]:
-        model = self._ledger.model
-        # From the store, not from memory; nothing is deleted while a line is unreadable that may name a champion.
-        champions = {champion.version for champion in self._store.history(model, whole=True)}
-        return superfluous(self._store.versions(model), needed | champions, self._settings)
+        return superfluous(self._store.versions(self._ledger.model), needed | self._champions(), self._settings)
+
+    def _champions(self) -> set[int]:
+        """Return the versions that were champion; raises `CorruptModel` while a line is unreadable that may name one."""
+        return {champion.version for champion in self._store.history(self._ledger.model, whole=True)}  # not from memory
 
     def _needed(self) -> set[int]:
         champions = {champion.version for champion in self._pointer.history}

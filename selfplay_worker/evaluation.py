@@ -20,7 +20,14 @@ import structlog
 
 from games.core import GameSpec
 from selfplay_worker.champion import AdoptedModel
-from zerofleet.errors import CorruptModel, ModelNotFound, Overloaded, Unavailable
+from zerofleet.errors import (
+    ConfigurationError,
+    CorruptModel,
+    InvalidRequest,
+    ModelNotFound,
+    PermissionRefused,
+    ZerofleetError,
+)
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.by_version import evaluate_by_version
 from zerofleet.evaluators.uniform import uniform_answer
@@ -95,7 +102,9 @@ class PatientEvaluator:
             began_s = time.monotonic()
             try:
                 found = await self._evaluator.evaluate(batch, version=version)
-            except (Unavailable, Overloaded, ModelNotFound, CorruptModel) as error:
+            except (InvalidRequest, PermissionRefused, ConfigurationError):  # a repetition changes nothing, a restart may
+                raise
+            except ZerofleetError as error:
                 # The adopted version may still be loading. Another one will not come back.
                 is_missing = isinstance(error, ModelNotFound | CorruptModel)
                 if is_missing and version not in {self._adopted.version, *self._lasting}:

@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 
 import structlog
 
-from zerofleet.errors import ModelNotFound, Unavailable
+from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.rpc.backoff import Backoff
 
@@ -46,7 +46,7 @@ class ExplorationSchedule:
     async def share_of(self, version: int) -> float:
         """Return the share with which a version explores, in (0, 1], retrying while the store is unavailable.
 
-        A version that is no longer in the store explores as the one before it. Cancellation: no effect.
+        A version that is no longer in the store, or unreadable there, explores as the one before it. Cancellation: no effect.
         """
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         while True:
@@ -56,7 +56,7 @@ class ExplorationSchedule:
                 log.warning("exploration.store_away", version=version, error=str(error))
                 await backoff.pause()
                 continue
-            except ModelNotFound as error:
+            except (ModelNotFound, CorruptModel) as error:
                 log.warning("exploration.version_gone", version=version, share=self._share, error=str(error))
                 return self._share
             self._share = float(self._factor ** (games // self._epoch_games))

@@ -13,7 +13,7 @@ from collections import deque
 import structlog
 
 from selfplay_worker.game_register import FinishedGame
-from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
+from zerofleet.errors import InvalidRequest, Overloaded, PermissionRefused, Unavailable
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.streams import GameStream
@@ -39,6 +39,7 @@ class Publisher:
         self._waiting: deque[FinishedGame] = deque()
         self._changed = asyncio.Condition()
         self._arrived = asyncio.Event()
+        self._reached = False
 
     def hand_over(self, game: FinishedGame) -> None:
         """Queue a finished game; it will be published, or counted and logged as lost."""
@@ -87,7 +88,9 @@ class Publisher:
         while True:
             try:
                 await self._stream.publish(game.uid, game.payload)
-            except (Unavailable, Overloaded) as error:
+            except (Unavailable, Overloaded, PermissionRefused) as error:
+                if isinstance(error, PermissionRefused) and not self._reached:
+                    raise  # wrong settings, and no game is lost by ending early; later the password may just be changing
                 if not away:
                     log.warning("stream.away", error=str(error), waiting_games=len(self._waiting), game_uid=game.uid)
                 away = True
@@ -97,6 +100,7 @@ class Publisher:
                 metrics.GAMES_ABANDONED.labels(reason="refused").inc()
                 log.error("publisher.game_refused", game_uid=game.uid, size_bytes=len(game.payload), error=str(error))
                 return
+            self._reached = True
             if away:
                 log.info("stream.back", waiting_games=len(self._waiting))
             log.debug("game.published", game_uid=game.uid)

@@ -33,7 +33,7 @@ from selfplay_worker.warmup import warm_up
 from zerofleet.agents.by_game.rhombus.values import LINEAR, load_values
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
-from zerofleet.errors import Overloaded, Unavailable
+from zerofleet.errors import InvalidRequest, Overloaded, PermissionRefused, Unavailable, ZerofleetError
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.evaluators.transports import connected_evaluator
@@ -95,12 +95,19 @@ async def _evaluator(settings: WorkerSettings, game: Game) -> AsyncIterator[Eval
 
 
 async def _has_champion(gatekeeper: GatekeeperClient, model: str) -> bool:
-    """Return whether there is a champion, retrying until the gatekeeper replies. Cancellation: no effect."""
+    """Return whether there is a champion, retrying until the gatekeeper replies.
+
+    Raises `InvalidRequest` (a gatekeeper of another game), `PermissionRefused`. Cancellation: no effect.
+    """
     backoff = Backoff(ASK_AGAIN_S, MAX_PAUSE_S, rng=random.Random())  # noqa: S311 - jitter, not a secret
     while True:
         try:
             return await gatekeeper.champion(model) is not None
-        except (Unavailable, Overloaded):
+        except (InvalidRequest, PermissionRefused):
+            raise
+        except ZerofleetError as error:
+            if not isinstance(error, Unavailable | Overloaded):
+                log.warning("gatekeeper.failed", error=str(error), advice="the worker asks again")
             await backoff.pause()
 
 

@@ -4,7 +4,7 @@
                  └─────► dead letters
 
 A game whose acknowledgement is lost is delivered again, recognised by its uid, and counted once. While the stream is
-unavailable, the disk is full or the learner is behind, the intake waits; nothing is lost.
+unavailable, the disk is full, the model store cannot be read or the learner is behind, the intake waits; nothing is lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import structlog
 from trainer.record_check import CheckedRecords, RecordCheck
 from trainer.replay import Replay
 from trainer.traces import intake_spans
-from zerofleet.errors import Overloaded, Unavailable
+from zerofleet.errors import CorruptModel, Overloaded, PermissionRefused, Unavailable
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.streams import Delivery, GameStream
@@ -67,6 +67,7 @@ class Intake:
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
         self._waiting: asyncio.Timeout | None = None  # for games of the stream
+        self._reached = False
 
     async def stop(self) -> None:
         """Finish the current games and take no more; a wait for games ends with those that are in the stream now.
@@ -99,9 +100,8 @@ class Intake:
         Cancellation: before the acknowledgement the games stay pending in the stream; a game stored by then is recognised
         when it is delivered again.
         """
-        loop = asyncio.get_running_loop()
         with intake_spans(deliveries) as spans:
-            checked = await loop.run_in_executor(self._executor, self._check.check, deliveries)
+            checked = await self._checked(deliveries)
             spans.checked(checked)
             crash_point("trainer_before_write")
             await self._keep(checked)
@@ -112,6 +112,19 @@ class Intake:
         metrics.RECORDS_ACCEPTED.inc(len(checked.accepted))
         metrics.RECORDS_DUPLICATE.inc(checked.duplicates)
         return checked
+
+    async def _checked(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
+        """Check games, with retries while the store of models or the log cannot be read; during shutdown as `_keep`."""
+        loop = asyncio.get_running_loop()
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
+        while True:
+            try:
+                return await loop.run_in_executor(self._executor, self._check.check, deliveries)
+            except (Unavailable, CorruptModel, OSError) as error:
+                log.error("intake.not_checked", error=str(error), games=len(deliveries), advice="the trainer tries again")
+                if self._stopping.is_set():
+                    raise
+                await backoff.pause_unless(self._stopping)
 
     async def _keep(self, checked: CheckedRecords) -> None:
         """Store the accepted games, with retries while the disk is full. During shutdown it gives up: they stay pending."""
@@ -147,7 +160,7 @@ class Intake:
                 log.info("intake.dead_letter", game_uid=uid, deliveries=refusal.delivery.deliveries)
             if checked.settled:
                 await self._stream.acknowledge(checked.settled)
-        except Unavailable as error:
+        except (Unavailable, Overloaded, PermissionRefused) as error:
             log.warning("intake.not_acknowledged", error=str(error), games=len(checked.settled))
 
     async def _wait_for_learner(self) -> None:
@@ -172,12 +185,15 @@ class Intake:
         while not self._stopping.is_set():
             try:
                 found = await self._request()
-            except (Unavailable, Overloaded) as error:
+            except (Unavailable, Overloaded, PermissionRefused) as error:
+                if isinstance(error, PermissionRefused) and not self._reached:
+                    raise  # wrong settings; later the password may just be changing
                 if not away:
                     log.warning("stream.away", error=str(error))
                 away = True
                 await backoff.pause_unless(self._stopping)
                 continue
+            self._reached = True
             if away:
                 log.info("stream.back")
             return found

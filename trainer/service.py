@@ -28,7 +28,7 @@ from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from trainer.training import Training
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable
+from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable, ZerofleetError
 from zerofleet.presets.warm_start import game_of
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
@@ -229,8 +229,8 @@ class Conductor:
             await self._write_row()
             try:
                 stats = await self._stream.stats()
-            except Unavailable:
-                continue  # the intake has logged it
+            except ZerofleetError:
+                continue  # the intake has logged it, or ends with it
             metrics.STREAM_LAG.set(stats.lag)
             metrics.STREAM_PENDING.set(stats.pending)
             metrics.STREAM_DEAD.set(stats.dead)

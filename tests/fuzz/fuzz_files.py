@@ -19,6 +19,8 @@ from zerofleet.contracts.records import decode_record, validate
 from zerofleet.contracts.wire import records_pb2
 from zerofleet.errors import RecordRejected
 from zerofleet.storage.game_log import GameLog, format
+from zerofleet.storage.game_log.format import Table
+from zerofleet.storage.game_log.sorted_uids import SortedFile
 from zerofleet.storage.streams import open_stream
 
 __all__ = ["OLD", "ROOT", "file_target", "game_targets", "old", "text_target"]
@@ -62,6 +64,7 @@ def game_targets(root: Path) -> list[Target]:
         reader("game record", records, lambda data: validate(decode_record(data)), mutate=_mutate_record),
         file_target(root, "log/00000000.games", (log / "00000000.games").read_bytes(), _mutate_log, _read_log),
         file_target(root, "index/00000000.index", (log / "00000000.index").read_bytes(), mutate_bytes, _read_log),
+        file_target(root, "uids/00000000.uids", _sorted_uids(root, log), mutate_bytes, _read_log),
         file_target(root, "games.db", old("run/games.db"), mutate_bytes, _stream),
     ]
 
@@ -84,13 +87,21 @@ def _mutate_log(rng: random.Random, data: bytes) -> bytes:
     return head + b"".join(entries)
 
 
+def _sorted_uids(root: Path, log: Path) -> bytes:
+    """Return the sorted uids of the first file of a log."""
+    path, table = root / "seed.uids", Table.load(log / "00000000.index")
+    assert table is not None
+    SortedFile.of(path, table).close()
+    return path.read_bytes()
+
+
 def _read_log(path: Path) -> None:
     """Open the log, as a reader and as the writer that repairs it, and read every game; damaged games are skipped."""
-    if path.suffix == ".index":  # of a full file, with another behind it
-        for name in ("00000000.games", "00000001.games", "00000001.index", "00000002.games"):
+    if path.suffix != ".games":  # of a full file, with another behind it
+        for name in ("00000000.games", "00000000.index", "00000001.games", "00000001.index", "00000002.games"):
             if not (path.parent / name).exists():
                 shutil.copy(OLD / "game_log" / name, path.parent / name)
-    for writer in (False, path.suffix == ".games"):
+    for writer in (False, path.suffix != ".index"):
         with GameLog.open(path.parent, writer=writer) as log:
             for game in log.scan():
                 log.find(game.uid)

@@ -55,7 +55,10 @@ def check(directory: Path, acknowledged: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "point",
-    ["game_log_after_write_before_sync:3", "game_log_after_sync:5", "game_log_between_files", "game_log_between_files:2"],
+    [
+        *("game_log_after_write_before_sync:3", "game_log_after_sync:5", "game_log_between_files", "game_log_between_files:2"),
+        *("game_log_before_sorted_uids", "game_log_before_sorted_uids:3", "game_log_after_sorted_uids:2"),
+    ],
 )
 def test_a_log_killed_at_a_named_point_resumes(tmp_path: Path, point: str) -> None:
     writer = start(tmp_path, crash_at=point)
@@ -67,6 +70,7 @@ def test_a_log_killed_at_a_named_point_resumes(tmp_path: Path, point: str) -> No
     check(tmp_path, acknowledged)
     with GameLog.open(tmp_path, writer=True) as log:
         assert len(log) in (acknowledged, acknowledged + 7)
+        assert log.append([(f"{i:032x}", payload(i)) for i in range(len(log))]) == 0
         log.append([("ff" * 16, b"next")])
     with GameLog.open(tmp_path, writer=False) as log:
         assert log.find("ff" * 16) is not None

@@ -2,15 +2,28 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from games.core import make
 from gatekeeper.disk import Disk
 from gatekeeper.ledger import Ledger
-from zerofleet.contracts.gate_events import MatchClosed, MatchOpened, StatusChanged, Submitted, Tallied
+from zerofleet.contracts.gate_events import (
+    MOST_GROUPS,
+    Dropped,
+    GameEnded,
+    MatchClosed,
+    MatchOpened,
+    StatusChanged,
+    Submitted,
+    Tallied,
+)
 from zerofleet.contracts.promotions import CandidateStatus, MatchReport
 from zerofleet.errors import RunDirectoryError, StaleEpoch, Unavailable
+from zerofleet.presets import GateSettings
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.strength.gate_record import read_record
+from zerofleet.strength.matches import Scoreboard
+from zerofleet.strength.matches.scoreboard import MOST_MISSING
 
 OLD = Path(__file__).parents[1] / "golden" / "old_formats" / "run" / "gatekeeper"
 EVENTS = [
@@ -151,11 +164,58 @@ def test_a_match_that_is_closed_twice_hinders_neither_a_start_nor_a_reader(tmp_p
     assert ledger.games_between("alpha_beta:1", "random") == 4
 
 
-@pytest.mark.parametrize("field", ["seed", "opening_plies", "max_groups", "group", "rated_groups"])
+@pytest.mark.parametrize("field", ["seed", "opening_plies", "max_groups", "group", "rated_groups", "version"])
 def test_a_number_out_of_range_is_named_with_its_line(tmp_path, field):
     content = (OLD / JOURNAL_FILE).read_text()
     assert f'"{field}":' in content
-    for number in (-1, 1 << 63) if field == "max_groups" else (-1,):
+    for number in (-1, 1 << 64, "9" * 5_000, *([MOST_GROUPS + 1] if "group" in field else [])):
         (tmp_path / JOURNAL_FILE).write_text(re.sub(rf'"{field}":\d+', f'"{field}":{number}', content, count=1))
         with pytest.raises(RunDirectoryError, match=r"line \d+"):
             read_record(tmp_path, "tic_tac_toe", make("tic_tac_toe"))
+
+
+def test_the_longest_match_of_the_settings_fits_into_the_journal():
+    assert GateSettings(max_pairs=MOST_GROUPS).max_pairs == MOST_GROUPS
+    with pytest.raises(ValidationError):
+        GateSettings(max_pairs=MOST_GROUPS + 1)
+    with pytest.raises(ValidationError):
+        GateSettings(ladder_games=MOST_GROUPS + 1)
+
+
+def test_a_start_draws_no_openings_for_a_game_far_beyond_the_known_ones(tmp_path, monkeypatch):
+    about = {"first": "alpha_beta:1", "second": "random"}
+    game, drawn = make("tic_tac_toe"), []
+    opened = MatchOpened(match_id="gate/a", purpose="gate", seed=1, opening_plies=2, max_groups=MOST_GROUPS, **about)
+    players, played = ("alpha_beta:1", "random"), {"moves": (0, 3, 1, 4, 2), "scores": (1.0, -1.0)}
+    far = GameEnded(match_id="gate/a", group=MOST_GROUPS - 1, seating=(0, 1), players=players, **played)
+    journal = EventJournal(tmp_path / JOURNAL_FILE, model="tic_tac_toe")
+    journal.rewrite([opened, far])
+    opening = Scoreboard.opening
+    monkeypatch.setattr(Scoreboard, "opening", lambda self, group: drawn.append(group) or opening(self, group))
+    with Disk() as disk:
+        ledger = Ledger(journal, model="tic_tac_toe", game=game, disk=disk)
+        ledger.load()
+    assert [group for group in drawn if group > MOST_MISSING] == []
+    assert ledger.gate.board("gate/a").refused == 1
+
+
+def settled(version):
+    yield Submitted(version=version, manifest_sha256=f"{version:064x}")
+    yield StatusChanged(version=version, status=CandidateStatus.REJECTED, reason="weaker")
+
+
+def test_a_dropped_verdict_is_gone_wherever_a_kill_cuts_the_line_that_drops_it(tmp_path):
+    path = tmp_path / JOURNAL_FILE
+    journal = EventJournal(path, model="tic_tac_toe")
+    journal.rewrite([*settled(1), *settled(2), *settled(3)])
+    before = path.read_bytes()
+    journal.append(Dropped(versions=(1, 2)))
+    after = path.read_bytes()
+    for size in range(len(before), len(after) + 1):
+        path.write_bytes(after[:size])
+        for _ in range(2):  # the first start compacts the journal that the second one reads
+            record = read_record(tmp_path, "tic_tac_toe", make("tic_tac_toe"))
+            is_whole = size == len(after)
+            assert sorted(record.candidates) == sorted(record.hashes) == ([3] if is_whole else [1, 2, 3])
+            assert record.dropped_through == (2 if is_whole else 0)
+            EventJournal(path, model="tic_tac_toe").rewrite(record.present())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatekeeper import arbiter
+from gatekeeper.verdicts import Verdicts
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import (
     ConfigurationError,
@@ -52,6 +53,20 @@ async def test_a_candidate_with_a_bad_manifest_is_broken_and_the_next_one_is_dec
             await gate.client.promote(MODEL, broken.version, reason="")
         assert (await gate.offer()).status is CandidateStatus.PROMOTED
         assert [champion.version for champion in gate.pointer.history] == [1, 3]
+
+
+async def test_a_start_waits_for_a_journal_that_cannot_be_written(open_gate, monkeypatch):
+    tidy_up, failures = Verdicts.tidy_up, iter([Unavailable("No space left on device")] * 2)
+
+    async def flaky(self):
+        if (error := next(failures, None)) is not None:
+            raise error
+        await tidy_up(self)
+
+    monkeypatch.setattr(Verdicts, "tidy_up", flaky)
+    async with open_gate(mode="off") as gate:
+        assert (await gate.offer()).status is CandidateStatus.PROMOTED
+        assert next(failures, None) is None
 
 
 def refuse_opening(monkeypatch, *parts):

@@ -22,7 +22,8 @@ GOLDEN = {
         zerofleet_inference_shared_memory_clients zerofleet_inference_version_loaded zerofleet_model_loads_total
     """,
     "trainer": """
-        zerofleet_candidate_version zerofleet_candidates_total zerofleet_dead_letters_lost_total
+        zerofleet_candidate_version zerofleet_candidates_refused_total zerofleet_candidates_total
+        zerofleet_dead_letters_lost_total
         zerofleet_intake_wait_seconds_total
         zerofleet_records_accepted_total
         zerofleet_records_duplicate_total zerofleet_records_rejected_total zerofleet_replay_games_ever

@@ -12,6 +12,7 @@ from promise_tools import record
 from selfplay_worker.game_register import FinishedGame
 from selfplay_worker.publisher import Publisher
 from zerofleet.errors import Unavailable
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.streams import MemoryStream, SqliteStream, StreamSettings
 
 UID, PAYLOAD = record(1)
@@ -120,3 +121,15 @@ async def test_p1_a_game_that_a_dead_trainer_took_is_delivered_to_the_next_one(t
     (delivery,) = await next_one.consume(consumer="next", limit=9, block_s=0.0)
     assert (delivery.uid, delivery.payload) == (UID, PAYLOAD)
     await next_one.aclose()
+
+
+def test_p1_games_of_full_files_are_counted_once_before_and_after_a_restart_and_beside_files_of_another_log(tmp_path):
+    games, others = ([(f"{7919 * number + first:032x}", b"a game") for number in range(40)] for first in (1, 2))
+    for directory, stored in ((tmp_path / "own", games), (tmp_path / "other", others)):
+        with GameLog.open(directory, writer=True, segment_bytes=300) as log:
+            assert [log.append([game]) for game in stored] == [1] * 40
+            assert log.append(stored) == 0
+    for path in (tmp_path / "other").glob("*.uids"):
+        (tmp_path / "own" / path.name).write_bytes(path.read_bytes())
+    with GameLog.open(tmp_path / "own", writer=True, segment_bytes=300) as log:
+        assert (log.append(games), len(log)) == (0, 40)

@@ -13,7 +13,15 @@ import games
 from selfplay_worker import evaluation as module
 from selfplay_worker.champion import AdoptedModel
 from selfplay_worker.evaluation import PatientEvaluator
-from zerofleet.errors import ModelNotFound, Overloaded, Unavailable
+from zerofleet.errors import (
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    PermissionRefused,
+    StaleEpoch,
+    Unavailable,
+    ZerofleetError,
+)
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.search import Leaves
 from zerofleet.telemetry import metrics
@@ -90,6 +98,14 @@ async def test_a_transient_failure_is_retried_and_each_retry_is_counted_once(pat
     assert (gone, found.value[:, 0].tolist(), len(evaluator.rows)) == (set(), [2, 2], 5)
     counted = {kind: value.get() - before[kind] for kind, value in counters.items()}
     assert counted == {"Unavailable": 1, "Overloaded": 2, "ModelNotFound": 1}
+
+
+async def test_an_internal_error_of_the_server_is_retried_and_a_wrong_request_is_not(patient):
+    found, gone = await patient(Scripted(ZerofleetError("internal error 4f1c"), StaleEpoch("aborted"))).evaluate(leaves(2))
+    assert (gone, found.value[:, 0].tolist()) == (set(), [2])
+    for error in (InvalidRequest("another encoder"), PermissionRefused("wrong token")):
+        with pytest.raises(type(error)):
+            await patient(Scripted(error)).evaluate(leaves(2))
 
 
 async def test_a_version_that_stays_in_service_is_awaited_while_it_loads(patient):

@@ -19,7 +19,7 @@ from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.contracts.played import EXPLORATORY
 from zerofleet.contracts.records import decode_record, validate
-from zerofleet.errors import ConfigurationError, ModelNotFound, Unavailable
+from zerofleet.errors import ConfigurationError, CorruptModel, ModelNotFound, Unavailable
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.presets import SelfPlaySettings
 
@@ -143,10 +143,11 @@ async def test_exploration_waits_for_a_store_that_is_away(monkeypatch: pytest.Mo
     assert await schedule(games_of, exploration_decay=0.5).share_of(3) == 0.5
 
 
-async def test_a_version_that_has_gone_from_the_store_explores_as_the_one_before_it() -> None:
+@pytest.mark.parametrize("error", [ModelNotFound("no version 2"), CorruptModel("its manifest is not JSON")])
+async def test_a_version_that_has_gone_from_the_store_or_is_unreadable_explores_as_the_one_before_it(error: Exception) -> None:
     def games_of(version: int) -> int:
         if version == 2:
-            raise ModelNotFound("no version 2")
+            raise error
         return 10_000 * version
 
     falling = schedule(games_of, exploration_decay=0.5)

@@ -19,7 +19,7 @@ from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
 from zerofleet.contracts.wire.records_pb2 import GameRecord
-from zerofleet.errors import Unavailable
+from zerofleet.errors import CorruptModel, PermissionRefused, Unavailable
 from zerofleet.presets import TrainSettings
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.streams import Delivery, MemoryStream, SqliteStream
@@ -164,6 +164,42 @@ async def test_games_stay_unacknowledged_while_the_disk_is_full(intake, stream, 
     await intake.take(deliveries)
     assert len(replay.log) == 1
     assert (await stream.stats()).length == 0
+
+
+@pytest.mark.parametrize("error", [Unavailable("no version is left"), CorruptModel("not a version"), OSError(5, "I/O error")])
+async def test_games_wait_while_the_store_of_models_cannot_be_read(intake, stream, replay, record, monkeypatch, error):
+    failures = iter(range(2))
+
+    def newest_version():
+        if next(failures, None) is not None:
+            raise error
+        return 3
+
+    monkeypatch.setattr(intake._check, "_newest_version", newest_version)
+    monkeypatch.setattr("trainer.intake.FIRST_PAUSE_S", 0.001)
+    await stream.publish(*record(1))
+    await take_all(intake, stream)
+    assert (len(replay.log), (await stream.stats()).pending) == (1, 0)
+
+
+async def test_a_password_that_changes_during_a_run_delays_the_intake_and_a_wrong_one_ends_it(
+    intake, stream, record, monkeypatch
+):
+    consume, failures = stream.consume, iter([PermissionRefused("wrong password")])
+
+    async def guarded(**arguments):
+        if (error := next(failures, None)) is not None:
+            raise error
+        return await consume(**arguments)
+
+    monkeypatch.setattr(stream, "consume", guarded)
+    monkeypatch.setattr("trainer.intake.FIRST_PAUSE_S", 0.001)
+    with pytest.raises(PermissionRefused):
+        await intake._consume()
+    assert await intake._consume() == []
+    failures = iter([PermissionRefused("wrong password")] * 2)
+    await stream.publish(*record(1))
+    assert len(await intake._consume()) == 1
 
 
 async def test_a_game_redelivered_after_a_lost_acknowledgement_counts_once(intake, stream, replay, record, monkeypatch):

@@ -10,6 +10,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import structlog
 
 from trainer import service as service_module
 from trainer.candidates import Submitter
@@ -21,10 +22,22 @@ from trainer.service import Conductor, make_intake
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.contracts.promotions import Candidate, CandidateStatus
-from zerofleet.errors import InvalidRequest, Overloaded, Unavailable, VersionSkew
+from zerofleet.errors import (
+    ConfigurationError,
+    CorruptModel,
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    PermissionRefused,
+    StaleEpoch,
+    Unavailable,
+    VersionSkew,
+    ZerofleetError,
+)
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.streams import MemoryStream
+from zerofleet.telemetry import metrics
 
 NETWORK = {"blocks": 1, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8}
 TRAIN = {
@@ -192,11 +205,65 @@ async def test_a_candidate_is_submitted_again_while_the_gatekeeper_is_overloaded
         assert not trainer.task.done()
 
 
-async def test_a_refused_candidate_does_not_end_the_trainer(tmp_path, record):
-    stream, gatekeeper = MemoryStream(), FakeGatekeeper(refusal=InvalidRequest("another game"))
-    async with RunningTrainer(settings_of(tmp_path), stream, gatekeeper) as trainer:
+REFUSALS = {
+    "corrupt": CorruptModel("its manifest cannot be read"),
+    "invalid": InvalidRequest("another game"),
+    "missing": ModelNotFound("no version 1 is stored"),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+async def test_a_refused_candidate_is_settled_with_its_reason_and_does_not_end_the_trainer(tmp_path, record, reason):
+    counted = metrics.CANDIDATES_REFUSED.labels(reason=reason)._value
+    before, stream, gatekeeper = counted.get(), MemoryStream(), FakeGatekeeper(refusal=REFUSALS[reason])
+    with structlog.testing.capture_logs() as logs:
+        async with RunningTrainer(settings_of(tmp_path), stream, gatekeeper) as trainer:
+            await publish(stream, record, range(12))
+            assert (await trainer.submitted())[0] == 2
+    (refused,) = [line for line in logs if line["event"] == "candidate.refused"]
+    assert (refused["version"], refused["reason"], refused["error"]) == (1, reason, str(REFUSALS[reason]))
+    assert counted.get() - before == 1
+
+
+async def test_a_manifest_damaged_on_disk_settles_its_version_before_and_after_a_restart(tmp_path, record):
+    settings, gatekeeper = settings_of(tmp_path), FakeGatekeeper()
+    manifest = tmp_path / "models" / MODEL / "1" / "manifest.json"
+    async with RunningTrainer(settings, MemoryStream(), gatekeeper) as trainer:
+        await trainer.submitted()
+    manifest.write_bytes(b"\xff not json")
+    stream = MemoryStream()
+    async with RunningTrainer(settings, stream, gatekeeper) as trainer:
         await publish(stream, record, range(12))
         assert (await trainer.submitted())[0] == 2
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ZerofleetError("internal error 4f1c"),
+        ConfigurationError("the gatekeeper cannot do this now"),
+        StaleEpoch("another gatekeeper has taken over"),
+        PermissionRefused("wrong token"),
+        PermissionError(13, "Permission denied"),
+        ValueError("an answer of another version"),
+    ],
+    ids=lambda failure: type(failure).__name__,
+)
+async def test_a_failure_that_is_not_the_candidates_fault_is_logged_once_and_the_candidate_submitted_again(tmp_path, failure):
+    gatekeeper = FakeGatekeeper()
+    submit, failures = gatekeeper.submit, iter([failure] * 3)
+
+    async def flaky(*arguments):
+        if (error := next(failures, None)) is not None:
+            raise error
+        return await submit(*arguments)
+
+    gatekeeper.submit = flaky
+    with structlog.testing.capture_logs() as logs:
+        async with RunningTrainer(settings_of(tmp_path), MemoryStream(), gatekeeper) as trainer:
+            assert (await trainer.submitted())[0] == 1
+            assert not trainer.task.done()
+    assert [line["error"] for line in logs if line["event"] == "candidate.not_submitted"] == [str(failure)]
 
 
 async def test_a_full_disk_delays_a_candidate_while_training_continues(tmp_path, record, monkeypatch):

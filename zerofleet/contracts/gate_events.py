@@ -6,11 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from zerofleet.contracts.naming import MAX_VERSION
 from zerofleet.contracts.promotions import CandidateStatus, MatchReport
 
 __all__ = [
+    "MOST_GROUPS",
     "SCHEMA",
     "TRIAL_MATCH",
+    "Dropped",
     "Event",
     "GameEnded",
     "JournalBegun",
@@ -26,6 +29,16 @@ SCHEMA = 1
 
 TRIAL_MATCH = "watch/"
 """Prefix of the ids of matches that measure a version after its promotion."""
+
+
+MOST_GROUPS = 1_000_000
+"""Largest number of groups of games of a match. Openings are drawn in order, so that a group costs those of all before it."""
+
+_MOST_PLIES = 100_000
+_MOST_GAMES = 1 << 53
+
+Version = Annotated[int, Field(ge=0, le=MAX_VERSION)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Line(BaseModel):
@@ -44,7 +57,7 @@ class Submitted(_Line):
     """A version was submitted as a candidate."""
 
     event: Literal["submitted"] = "submitted"
-    version: int
+    version: Version
     manifest_sha256: str
 
 
@@ -52,10 +65,17 @@ class StatusChanged(_Line):
     """The status of a candidate changed: its match began, or it was decided."""
 
     event: Literal["status"] = "status"
-    version: int
+    version: Version
     status: CandidateStatus
     reason: str = ""
     report: MatchReport | None = None
+
+
+class Dropped(_Line):
+    """The verdicts on these versions are no longer kept; the highest one stays known."""
+
+    event: Literal["dropped"] = "dropped"
+    versions: tuple[Version, ...]
 
 
 class MatchOpened(_Line):
@@ -66,9 +86,9 @@ class MatchOpened(_Line):
     purpose: Literal["gate", "ladder"]
     first: str
     second: str
-    seed: int = Field(ge=0)
-    opening_plies: int = Field(ge=0)
-    max_groups: int = Field(ge=0, lt=1 << 63)
+    seed: int = Field(ge=0, lt=1 << 64)
+    opening_plies: int = Field(ge=0, le=_MOST_PLIES)
+    max_groups: int = Field(ge=0, le=MOST_GROUPS)
 
 
 class GameEnded(_Line):
@@ -76,11 +96,11 @@ class GameEnded(_Line):
 
     event: Literal["game"] = "game"
     match_id: str
-    group: int = Field(ge=0)
+    group: int = Field(ge=0, lt=MOST_GROUPS)
     seating: tuple[int, ...]
     players: tuple[str, ...]
     moves: tuple[int, ...]
-    scores: tuple[float, ...]
+    scores: tuple[Finite, ...]
 
 
 class MatchClosed(_Line):
@@ -88,7 +108,7 @@ class MatchClosed(_Line):
 
     event: Literal["closed"] = "closed"
     match_id: str
-    rated_groups: int = Field(ge=0)
+    rated_groups: int = Field(ge=0, le=MOST_GROUPS)
 
 
 class Tallied(_Line):
@@ -97,8 +117,8 @@ class Tallied(_Line):
     event: Literal["tally"] = "tally"
     first: str
     second: str
-    points: float
-    games: int
+    points: Finite
+    games: int = Field(ge=0, le=_MOST_GAMES)
 
 
 class Placed(_Line):
@@ -109,9 +129,9 @@ class Placed(_Line):
     second: str
     players: tuple[str, ...]
     places: tuple[int, ...]
-    games: int
+    games: int = Field(ge=0, le=_MOST_GAMES)
 
 
-Event = JournalBegun | Submitted | StatusChanged | MatchOpened | GameEnded | MatchClosed | Tallied | Placed
+Event = JournalBegun | Submitted | StatusChanged | Dropped | MatchOpened | GameEnded | MatchClosed | Tallied | Placed
 
 EVENTS: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="event")])

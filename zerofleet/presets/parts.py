@@ -20,6 +20,7 @@ from zerofleet.search.afterstates.settings import AfterstateSettings
 from zerofleet.search.settings import SearchSettings
 
 __all__ = [
+    "MOST_PAIRS",
     "Q_KINDS",
     "GateSettings",
     "LearnerName",
@@ -28,6 +29,9 @@ __all__ = [
     "SelfPlaySettings",
     "TrainSettings",
 ]
+
+MOST_PAIRS = 1_000_000
+"""Largest number of pairs of a match that the journal of a gate accepts."""
 
 Q_KINDS = ("q_pool", "q_sa")
 """Kinds of network that value moves, without a policy head."""
@@ -313,7 +317,7 @@ class GateSettings(_Part):
     `information=predict,u=literal`; empty: those of every match."""
     opening_plies: int = Field(default=4, ge=0)
     """Random opening plies of each group of games."""
-    max_pairs: int = Field(default=100, ge=1)
+    max_pairs: int = Field(default=100, ge=1, le=MOST_PAIRS)
     """Number of pairs after which the test ends undecided; the champion then stays, so that `alpha` holds."""
     share: float = Field(default=0.55, gt=0, lt=1)
     """Share of points required for promotion in mode `share`."""
@@ -336,7 +340,7 @@ class GateSettings(_Part):
     more often only if `max_pairs` ends its measurement early."""
     watch_elo1: float = 0.0
     """Elo difference at which mode `watch` rolls a version back with probability at most `beta`."""
-    ladder_games: int = Field(default=20, ge=0)
+    ladder_games: int = Field(default=20, ge=0, le=MOST_PAIRS)
     """Games of each new champion against each rung; 0 disables the ladder."""
     rungs: tuple[str, ...] = ()
     """Classical players of the ladder, weakest first, such as `["random", "alpha_beta:3"]`; empty: those of the game."""

@@ -35,9 +35,11 @@ class GateRecord:
         self.model = model
         self._validates = validates
         self.candidates: dict[int, Candidate] = {}
-        """Every candidate, settled or not, by version."""
+        """Candidates by version: all unsettled ones, and the settled ones whose verdict is kept."""
         self.hashes: dict[int, str] = {}
-        """Hash of the manifest of every candidate, by version."""
+        """Hash of the manifest of each of these that was submitted, by version."""
+        self.dropped_through = 0
+        """Highest version whose verdict is no longer kept, 0 if all are."""
         self.boards: dict[str, tuple[Purpose, Scoreboard]] = {}
         """Open matches with their purpose, by id."""
         self._game = game
@@ -52,6 +54,8 @@ class GateRecord:
             case events.StatusChanged(version=version):
                 known = self.candidates.get(version) or Candidate(self.model, version, event.status)
                 return self._change(replace(known, status=event.status, match=event.report, reason=event.reason))
+            case events.Dropped(versions=versions):
+                self._drop(versions)
             case events.MatchOpened(match_id=match_id):
                 self.boards[match_id] = (event.purpose, Scoreboard(self._terms(event)))
             case events.GameEnded(match_id=match_id):
@@ -86,6 +90,8 @@ class GateRecord:
 
     def present(self) -> Iterator[Event]:
         """Yield events that fold into the present state."""
+        if self.dropped_through:
+            yield events.Dropped(versions=(self.dropped_through,))
         for version, sha256 in sorted(self.hashes.items()):
             yield events.Submitted(version=version, manifest_sha256=sha256)
         for _, candidate in sorted(self.candidates.items()):
@@ -106,6 +112,12 @@ class GateRecord:
         self.hashes[event.version] = event.manifest_sha256
         known = event.version in self.candidates
         return None if known else self._change(Candidate(self.model, event.version, CandidateStatus.QUEUED))
+
+    def _drop(self, versions: Iterable[int]) -> None:
+        for version in versions:
+            self.candidates.pop(version, None)
+            self.hashes.pop(version, None)
+            self.dropped_through = max(self.dropped_through, version)
 
     def _close(self, event: events.MatchClosed) -> None:
         board = self.board(event.match_id)

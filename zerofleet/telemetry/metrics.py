@@ -178,6 +178,12 @@ TRAIN_RATE = _gauge("zerofleet_train_learning_rate", "Learning rate", by=(TRAINE
 TRAIN_WAIT = _counter("zerofleet_train_wait_seconds_total", "Time the learner waited for games", by=(TRAINER,))
 TRAIN_BUSY = _counter("zerofleet_train_busy_seconds_total", "Time the learner trained", by=(TRAINER,))
 CANDIDATES = _counter("zerofleet_candidates_total", "Candidates exported", by=(TRAINER,))
+CANDIDATES_REFUSED = _counter(
+    "zerofleet_candidates_refused_total",
+    "Candidates that the gatekeeper or the store refused for good",
+    "reason",
+    by=(TRAINER,),
+)
 CANDIDATE_VERSION = _gauge("zerofleet_candidate_version", "Newest exported version", by=(TRAINER,))
 
 # Gatekeeper. `result`: win, draw, loss of the candidate. `verdict`: promoted, rejected, broken, superseded. `purpose`: match,

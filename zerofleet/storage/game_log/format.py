@@ -3,6 +3,7 @@
     00000003.games   "ZFGAMES1" first_index | entry | entry | ...
     entry            "\\xf5ZGe" length index uid crc32 | payload          little-endian, crc over all but itself and the magic
     00000003.index   "ZFINDEX1" first_index count crc32 | offsets | uids
+    00000003.uids    see `sorted_uids`
 
 A crash can only tear the end of the last file: an entry counts once it is whole. Damage further inside (a bad disk) differs
 from a torn end by the whole entries behind it: each entry has its own number, so the lost ones are known.
@@ -123,12 +124,18 @@ class Table:
     first_index: int
     offsets: np.ndarray  # uint64 [n]; LOST for lost entries
     uids: np.ndarray  # S16 [n]; zeros for lost entries
+    checksum: int  # of offsets and uids
+
+    @classmethod
+    def of(cls, first_index: int, offsets: np.ndarray, uids: np.ndarray) -> Table:
+        """Return the table of these entries."""
+        body = offsets.tobytes() + uids.tobytes()
+        return cls(first_index, offsets, uids, zlib.crc32(body, first_index & 0xFFFFFFFF))
 
     def save(self, path: Path) -> None:
         """Publish the table as `path`."""
-        body = self.offsets.tobytes() + self.uids.tobytes()
-        head = INDEX.pack(INDEX_MAGIC, self.first_index, len(self.offsets), zlib.crc32(body, self.first_index & 0xFFFFFFFF))
-        atomic_publish(path, head + body)
+        head = INDEX.pack(INDEX_MAGIC, self.first_index, len(self.offsets), self.checksum)
+        atomic_publish(path, head + self.offsets.tobytes() + self.uids.tobytes())
 
     @classmethod
     def load(cls, path: Path) -> Table | None:
@@ -148,8 +155,8 @@ class Table:
         if magic != INDEX_MAGIC or len(body) != count * 24 or zlib.crc32(body, first_index & 0xFFFFFFFF) != crc:
             return None
         if not count:
-            return cls(int(first_index), np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=UID_DTYPE))
+            return cls(int(first_index), np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=UID_DTYPE), crc)
         # Memory-mapped: the kernel may evict the pages.
         offsets = np.memmap(path, dtype=np.uint64, mode="r", offset=INDEX.size, shape=(count,))
         uids = np.memmap(path, dtype=UID_DTYPE, mode="r", offset=INDEX.size + 8 * count, shape=(count,))
-        return cls(int(first_index), offsets, uids)
+        return cls(int(first_index), offsets, uids, crc)

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import structlog
 
 from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import make_directory, sync_directory, try_lock
-from zerofleet.storage.game_log.format import LOST, UID_DTYPE, LoggedGame, Table
+from zerofleet.storage.game_log.format import UID_DTYPE, LoggedGame, Table
 from zerofleet.storage.game_log.segment import Segment
+from zerofleet.storage.game_log.sorted_uids import SUFFIX, SortedFile, SortedUids
 from zerofleet.storage.game_log.uids import UidIndex, UidTables
 
 __all__ = ["SEGMENT_BYTES", "GameLog"]
@@ -40,8 +40,8 @@ class GameLog:
         self._lock = lock  # descriptor of the writer's lock; None for a reader
         self._segment_bytes = segment_bytes
         self._segments: list[Segment] = []
-        self._uids = UidIndex()  # of all games for the writer, of the last file for a reader
-        self._tables = UidTables()  # of the full files, for a reader
+        # Uids of the last file and of full ones; replaced as one object, for readers in other threads.
+        self._known: tuple[UidIndex, UidTables | SortedUids] = (UidIndex(), SortedUids() if lock is not None else UidTables())
         self._guard = threading.Lock()
 
     # -- opening and closing ---------------------------------------------------------------------------------------
@@ -72,6 +72,8 @@ class GameLog:
         for segment in self._segments:
             segment.close()
         self._segments = []
+        if isinstance(self._known[1], SortedUids):
+            self._known[1].close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -89,18 +91,22 @@ class GameLog:
 
     def _load(self) -> None:
         paths = self._paths()
-        uids, numbers = [np.zeros(0, dtype=UID_DTYPE)], [np.zeros(0, dtype=np.int64)]
         for path in paths:
             growing = path == paths[-1] and path.exists()
             table = None if growing else Table.load(path.with_suffix(".index"))
-            segment = self._open_segment(path, table)
-            if table is not None and self._lock is None:
-                self._tables.add(table)
-            elif table is not None:
-                kept = np.flatnonzero(table.offsets != LOST)
-                uids.append(table.uids[kept])
-                numbers.append(kept + segment.first_index)
-        self._uids.seal(np.concatenate(uids), np.concatenate(numbers))
+            self._open_segment(path, table)
+            if table is not None:
+                self._know_full(path, table, self._known[0])
+        self._known[0].seal()
+
+    def _know_full(self, path: Path, table: Table, growing: UidIndex) -> None:
+        """Add the uids of a full file to those that are looked up, beside `growing`."""
+        full = self._known[1]
+        if isinstance(full, SortedUids):
+            full = full.with_file(SortedFile.of(path.with_suffix(SUFFIX), table))
+        else:
+            full = full.with_table(table)
+        self._known = (growing, full)
 
     def _open_segment(self, path: Path, table: Table | None = None) -> Segment:
         """Open the next file and index its games."""
@@ -118,14 +124,17 @@ class GameLog:
     def _take_in(self, segment: Segment) -> int:
         found = segment.read_tail()
         for uid, number in found:
-            self._uids.add(uid, number)
+            self._known[0].add(uid, number)
         return len(found)
 
     def _repair(self) -> None:
         """Truncate a torn end, and complete the switch between two files if a crash interrupted it."""
         for segment in self._segments[:-1]:
             if not segment.full:
-                segment.seal()
+                rest = UidIndex()
+                for uid, number in self._segments[-1].present() if not self._segments[-1].full else []:
+                    rest.add(uid, number)
+                self._know_full(segment.path, segment.seal(), rest)
         if self._segments and not self._segments[-1].full and (cut_bytes := self._segments[-1].repair()):
             log.warning("game_log.torn_end", path=str(self._segments[-1].path), cut_bytes=cut_bytes)
 
@@ -142,11 +151,10 @@ class GameLog:
 
     def _release_last(self) -> None:
         """Replace what a reader has in memory about the last file, which is full now, by the table that the writer stored."""
-        if self._segments and not self._segments[-1].full and len(self._uids) == self._segments[-1].games:
+        if self._segments and not self._segments[-1].full and len(self._known[0]) == self._segments[-1].games:
             table = Table.load(self._segments[-1].path.with_suffix(".index"))
             if table is not None and self._segments[-1].adopt(table):
-                self._tables.add(table)
-                self._uids = UidIndex()
+                self._know_full(self._segments[-1].path, table, UidIndex())
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -164,7 +172,7 @@ class GameLog:
                 number = segment.next_index
                 segment.append([(bytes.fromhex(uid), payload) for uid, payload in fresh.items()])
                 for place, uid in enumerate(fresh):
-                    self._uids.add(bytes.fromhex(uid), number + place)
+                    self._known[0].add(bytes.fromhex(uid), number + place)
             return len(fresh)
 
     def _segment_for_writing(self) -> Segment:
@@ -175,8 +183,7 @@ class GameLog:
             if not last.full and last.end < self._segment_bytes:
                 return last
             if not last.full:
-                last.seal()
-                self._uids.seal()
+                self._know_full(last.path, last.seal(), UidIndex())
             number = int(last.path.stem) + 1
             crash_point("game_log_between_files")
         self._segments.append(Segment.create(self._directory / f"{number:08}.games", self.end_index))
@@ -204,7 +211,8 @@ class GameLog:
 
     def __len__(self) -> int:
         """Number of games ever stored, including dropped, excluding damaged ones."""
-        return len(self._uids) + len(self._tables)
+        growing, full = self._known
+        return len(growing) + len(full)
 
     def __contains__(self, uid: str) -> bool:
         return self.find_index(uid) is not None
@@ -229,8 +237,9 @@ class GameLog:
         raw = bytes.fromhex(uid)
         if len(raw) != UID_DTYPE.itemsize:
             raise ValueError(f"{uid!r} is not a uid; want 32 hex digits")
-        found = self._uids.find(raw)
-        return self._tables.find(raw) if found is None else found
+        growing, full = self._known
+        found = growing.find(raw)
+        return full.find(raw) if found is None else found
 
     def find(self, uid: str) -> LoggedGame | None:
         """Return the game with this uid, or None; raises as `find_index` and `get`."""
@@ -239,7 +248,8 @@ class GameLog:
 
     def starting_with(self, prefix: str) -> list[int]:
         """Return the numbers of the games whose uid begins with these hex digits, ascending, dropped ones included."""
-        return sorted([*self._tables.starting_with(prefix), *self._uids.starting_with(prefix)])
+        growing, full = self._known
+        return sorted([*full.starting_with(prefix), *growing.starting_with(prefix)])
 
     def get(self, index: int) -> LoggedGame:
         """Return a game by number.

@@ -145,14 +145,24 @@ class Segment:
         self.broken = False
         crash_point("game_log_after_sync")
 
-    def seal(self) -> None:
-        """Store the table of a full file and memory-map it."""
+    def seal(self) -> Table:
+        """Store the table of a full file and memory-map it; return the table, in memory."""
         uids = np.frombuffer(bytes(self.uids), dtype=layout.UID_DTYPE)
-        table = Table(self.first_index, np.array(self.offsets, dtype=np.uint64), uids)
+        table = Table.of(self.first_index, np.array(self.offsets, dtype=np.uint64), uids)
         path = self.path.with_suffix(".index")
         table.save(path)
         stored = Table.load(path) or table
         self.offsets, self.uids, self.full = stored.offsets, stored.uids, True
+        return table
+
+    def present(self) -> list[tuple[bytes, int]]:
+        """Return (uid, number) of each game of a growing file, without lost ones."""
+        uids, size = bytes(self.uids), layout.UID_DTYPE.itemsize
+        return [
+            (uids[place * size : (place + 1) * size], self.first_index + place)
+            for place, offset in enumerate(self.offsets)
+            if offset != LOST
+        ]
 
     def repair(self) -> int:
         """Truncate after the last whole entry and complete a torn header; return the number of bytes cut."""

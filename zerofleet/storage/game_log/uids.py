@@ -1,4 +1,4 @@
-"""Index from uid to game number, in 24 bytes per game.
+"""Index from uid to game number of the file that grows, in 24 bytes per game; full files are in `sorted_uids`.
 
 A dictionary would take about 200 bytes per game, 2 GB for ten million. Only the latest few thousand games are in one; all
 others are in sorted arrays, each more than twice as long as the next, so a game is moved only a few times.
@@ -82,17 +82,16 @@ class UidTables:
     the files, which the kernel may evict, are in memory.
     """
 
-    def __init__(self) -> None:
-        self._tables: tuple[Table, ...] = ()
-        self._count = 0
+    def __init__(self, tables: tuple[Table, ...] = (), count: int = 0) -> None:
+        self._tables = tables
+        self._count = count
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, table: Table) -> None:
-        """Add the games of a file."""
-        self._tables = (*self._tables, table)
-        self._count += int(np.count_nonzero(table.offsets != LOST))
+    def with_table(self, table: Table) -> UidTables:
+        """Return these uids and those of one more file."""
+        return UidTables((*self._tables, table), self._count + int(np.count_nonzero(table.offsets != LOST)))
 
     def find(self, uid: bytes) -> int | None:
         """Return the number of a game, or None."""

@@ -24,6 +24,8 @@ from zerofleet.strength.ratings import share_interval
 __all__ = ["GameResult", "Scoreboard", "SeatTally", "Standing"]
 
 DRAW_TOLERANCE = 1e-6  # scores are float32 sums
+MOST_MISSING = 10_000
+"""Games that may be missing before a group: more than are ever played at once. Each group costs the draw of an opening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +255,9 @@ class Scoreboard:
             raise RecordRejected("conflict", f"group {result.group}, seating {result.seating} already has another result")
         if self.closed:
             raise RecordRejected("finished_match", f"match {terms.match_id} is over and takes no further results")
+        if result.group > len(self._results) + MOST_MISSING:
+            text = f"match {terms.match_id} has {len(self._results)} games, too few before group {result.group}"
+            raise RecordRejected("unknown_group", text)
         opening = self.opening(result.group) if 0 <= result.group < terms.max_groups else None
         if opening is None:
             raise RecordRejected("unknown_group", f"match {terms.match_id} has no group {result.group}")
