@@ -82,7 +82,7 @@ class SimDisk:
             self._places[status.st_ino] = path
         else:
             content = self._contents[status.st_ino] = opened.read_bytes()
-            self.synced(self._loop.current, path, content)
+            self.synced(self._loop.current, opened.readlink(), content)  # another process may have replaced the file meanwhile
         self._effect(path)
 
     def _replace(self, source: Any, target: Any, **options: Any) -> None:
