@@ -31,6 +31,7 @@ from gatekeeper.watch import Watch
 from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import Evaluator
+from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.strength.matches import warm_up_rules
 from zerofleet.telemetry import metrics
@@ -87,7 +88,8 @@ async def compose(settings: GatekeeperSettings, *, evaluator: Evaluator, control
     """
     game = settings.build_game()
     model, store = model_name(game), settings.open_store()
-    await asyncio.to_thread(warm_up_rules, game)  # before the journal is read, as another gatekeeper may change it meanwhile
+    # Before the journal is read, as another gatekeeper may change it meanwhile.
+    await in_daemon_thread(partial(warm_up_rules, game))
     rungs = await asyncio.to_thread(chosen_rungs, game, settings.gate, make_agent)
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(Disk())

@@ -25,7 +25,7 @@ from zerofleet.rpc.addresses import is_loopback
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import EXTERNAL, SearchBlock
 from zerofleet.search.afterstates.block import AfterstateBlock
-from zerofleet.service.daemon_thread import in_daemon_thread
+from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.service.lifecycle import Service
 from zerofleet.service.probes import Answer
 

@@ -44,7 +44,7 @@ from zerofleet.rpc.security.credentials import plain
 from zerofleet.search import SearchBlock
 from zerofleet.search.afterstates.action_values import ActionValueBlock
 from zerofleet.search.afterstates.block import AfterstateBlock
-from zerofleet.service.daemon_thread import in_daemon_thread
+from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.streams import GameStream, open_stream
 from zerofleet.telemetry import metrics

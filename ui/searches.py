@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from zerofleet.service.daemon_thread import in_daemon_thread
+from zerofleet.search.daemon_thread import in_daemon_thread
 
 __all__ = ["MOST_SEARCHES", "Searches", "run_while_connected"]
 

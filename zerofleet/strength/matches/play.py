@@ -26,6 +26,7 @@ from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.base import Evaluation, Evaluator, ImmediateEvaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
 from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
+from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.strength.matches.agent_pool import ASKING_THREADS, AgentPool, Question, seen_by_mover
 from zerofleet.strength.matches.effort import Effort
 from zerofleet.strength.matches.openings import draw_openings
@@ -125,7 +126,7 @@ async def play_games(
     warm = set[bool]()  # whether games of agents alone (False) and games with a search (True) are compiled
     threads = settings.agent_threads
     asking = threads if isinstance(evaluator, ImmediateEvaluator) else ASKING_THREADS  # the former do not wait for a server
-    await asyncio.to_thread(warm_up_rules, game)
+    await in_daemon_thread(functools.partial(warm_up_rules, game))
     async with AgentPool(game, make_agent, waiting_for(evaluator), threads=threads, asking=asking) as agents:
         while True:
             for slot in block.idle():
@@ -134,7 +135,7 @@ async def play_games(
                     break
                 searched = any(player.version is not None for player in pairing.players)
                 if searched not in warm:
-                    await asyncio.to_thread(_warm_up, cast("Hashable", game), search, searched=searched)
+                    await in_daemon_thread(functools.partial(_warm_up, cast("Hashable", game), search, searched=searched))
                     warm.add(searched)
                 tables[slot] = _seat(block, slot, pairing)
             if not tables:

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from zerofleet.service.daemon_thread import in_daemon_thread
+from zerofleet.search.daemon_thread import in_daemon_thread
 
 
 async def test_the_result_comes_from_a_daemon_thread() -> None:
