@@ -84,7 +84,7 @@ class Checked:
 
 @dataclass
 class Record:
-    """What a check remembers between positions and games."""
+    """State of a running check: positions seen, calls of rules, games played."""
 
     games_limit: int
     progress: Callable[[Progress], None] | None = None

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import games
-from games.conformance import THOROUGH_GAMES, Checked, Progress
+from games.conformance import QUICK_POSITIONS, THOROUGH_GAMES, Checked, Progress
 from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Seed, chosen_game, complete_game
@@ -19,10 +19,12 @@ __all__ = ["check"]
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[GAME]...", help="Games; all without one.", autocompletion=complete_game, show_default=False),
+        typer.Argument(metavar="GAME", help="Games; all without one.", autocompletion=complete_game, show_default=False),
     ] = None,
     *,
-    thorough: Annotated[bool, typer.Option("--thorough", help=f"Play {THOROUGH_GAMES} games of any length.")] = False,
+    thorough: Annotated[
+        bool, typer.Option("--thorough", help=f"Play {THOROUGH_GAMES} games, in place of {QUICK_POSITIONS:,} positions.")
+    ] = False,
     number: Annotated[
         int | None,
         typer.Option(

@@ -1,4 +1,4 @@
-"""`zerofleet games`: available games and their check, and games stored by the trainer, listed, replayed or written to a file."""
+"""`zerofleet games`: available games and their check; games stored by the trainer, listed, replayed or written to a file."""
 
 from __future__ import annotations
 
