@@ -1,384 +1,99 @@
 """Conformance test of games against the laws of `games.core`, on random games.
 
     from games import check_game, make
-    check_game(make("my_game", size=5))
+    print(check_game(make("my_game", size=5)))
 
-Every array passed to a rule is surrounded by guard bytes, to detect out-of-bounds writes. Symmetries that preserve the
-starting position are checked through whole games, others for their form only.
+The quick form ends after `QUICK_POSITIONS` positions, the thorough one after `THOROUGH_GAMES` games. Both check every law in
+every position of complete games, and the same seed plays the same games: those of the quick form are the first of the
+thorough one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from collections.abc import Callable
 
 import numpy as np
 
 from games import core
-from games.compiled import compiled
-from games.core import Game, GameSpec, Symmetry
-from games.errors import IllegalMove
-from games.kit.bits import unpack
-from games.laws import LAWS, broken, checked_spec
+from games.conformance_record import Checked, Progress, Record
+from games.conformance_walk import Walk
+from games.core import Game, GameSpec
+from games.laws import LAWS, OPTIONAL_RULES, broken, checked_spec
 
-__all__ = ["LAWS", "check_game"]
+__all__ = ["LAWS", "QUICK_GAMES", "QUICK_POSITIONS", "THOROUGH_GAMES", "Checked", "Progress", "check_game"]
 
-_GUARD_BYTES = 64
-_GUARD = 0xA5
-_NONSENSE = "no such move!"
+QUICK_POSITIONS = 2_000
+"""Number of positions after which the quick form plays no further game. With it every built-in game ends within 30 s of
+processor time, compilation included (docs/results/games.md)."""
+QUICK_GAMES = 5
+"""Minimum number of complete games of the quick form."""
+THOROUGH_GAMES = 100
+"""Number of games of the thorough form, and the maximum of the quick one."""
 _SEEDS = 2**31
+_ROUNDS = "secret moves of a round"
 
 
-def check_game(game: Game, *, games: int = 100, seed: int = 0) -> None:
+def check_game(
+    game: Game,
+    *,
+    games: int | None = None,
+    seed: int = 0,
+    thorough: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Checked:
     """Play random games and check every law of `games.core` in every position.
 
-    Messages number players as the rules do, from 0; drawings in them may count from 1.
+    The quick form plays at least `QUICK_GAMES` games, further ones up to `QUICK_POSITIONS` positions, and more, at most
+    `THOROUGH_GAMES`, until every rule and check has had an occasion. Messages number players as the rules do, from 0;
+    drawings in them may count from 1.
 
     Args:
         game: The rules to check, with the parameters to check them for.
-        games: Number of random games.
+        games: Exact number of random games, in place of the number of either form.
         seed: Seed of the games.
+        thorough: Whether to play `THOROUGH_GAMES` games of any length.
+        progress: Called before the first call of each rule, which compiles it, and about once a second; `print` will do.
+
+    Returns:
+        The number of games, positions and calls of each rule.
 
     Raises:
         GameContractError: A law is broken; the message states the law, the preceding moves and the position.
     """
     spec = checked_spec(game)
     rng = np.random.default_rng(seed)
-    memory = _Memory()
-    for _ in range(games):
-        _Walk(game, spec, int(rng.integers(_SEEDS)), memory).play_out(rng)
-    if spec.information == "hidden" and games > 0 and not memory.deals_differ:
+    limit = THOROUGH_GAMES if games is None else games
+    is_quick = games is None and not thorough
+    record = Record(limit, progress)
+    while record.games < limit and not (is_quick and _is_enough(game, spec, record)):
+        Walk(game, spec, int(rng.integers(_SEEDS)), record).play_out(rng)
+        record.games += 1
+    if spec.information == "hidden" and limit > 0 and not record.deals_differ:
         broken(game, 9, "determinise returned the same position for every seed")
-
-
-@dataclass
-class _Memory:
-    """Keys and looks of the positions seen so far, for law 5."""
-
-    key_of: dict[bytes, int] = field(default_factory=dict)
-    """Key by state."""
-    look_of: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    """Planes for the player to move and legal actions, by key."""
-    deals_differ: bool = False
-    """Whether `determinise` has returned different positions for different seeds."""
-
-
-class _Guarded:
-    """Array surrounded by guard bytes."""
-
-    def __init__(self, size: int, dtype: Any, *, inside: int = _GUARD) -> None:
-        item = np.dtype(dtype).itemsize
-        self._bytes = np.full(size * item + 2 * _GUARD_BYTES, _GUARD, dtype=np.uint8)
-        self.array = self._bytes[_GUARD_BYTES : _GUARD_BYTES + size * item].view(dtype)
-        """The array itself, initially filled with the byte `inside`."""
-        self.array.view(np.uint8)[:] = inside
-
-    def is_intact(self) -> bool:
-        """Return whether the guard bytes are unchanged."""
-        return bool((self._bytes[:_GUARD_BYTES] == _GUARD).all() and (self._bytes[-_GUARD_BYTES:] == _GUARD).all())
-
-
-@dataclass(frozen=True)
-class _Look:
-    """Output of the rules for a position."""
-
-    over: bool
-    mover: int
-    actions: list[int]
-    planes: list[np.ndarray]  # per viewer, uint8 [C, H, W]
-    scores: list[float]  # empty until the game is over
-
-
-class _Walk:
-    """One random game, and its images under the symmetries."""
-
-    def __init__(self, game: Game, spec: GameSpec, seed: int, memory: _Memory) -> None:
-        self.game, self.spec, self.seed, self.memory = game, spec, seed, memory
-        self.moves: list[int] = []
-        self.state = _Guarded(spec.state_size, spec.state_dtype)
-        self.state = self._start()
-        self.images = [(symmetry, self._start().array) for symmetry in spec.symmetries]
-
-    def play_out(self, rng: np.random.Generator) -> None:
-        """Play to the end and check every position."""
-        look = self._look(self.state.array)
-        self._check_position(look)
-        self.images = [(s, image) for s, image in self.images if _same_planes(look, self._look(image), s, self.spec)]
-        while not look.over:
-            if len(self.moves) == self.spec.max_plies:
-                self._fail(2, f"the game is not over after max_plies = {self.spec.max_plies} moves")
-            chosen = int(rng.integers(len(look.actions)))
-            self._check_secrecy(look, look.actions[chosen], look.actions[chosen - 1])
-            self._play(look.actions[chosen])
-            look = self._look(self.state.array)
-            self._check_position(look)
-            for symmetry, image in self.images:
-                self._check_image(look, symmetry, image)
-        again = self._start().array
-        for action in self.moves:
-            core.play(self.game, again, action)
-        if not np.array_equal(again, self.state.array):
-            self._fail(2, f"replaying the same moves led to a different state {again}")
-
-    def _fail(self, law: int, what: str) -> NoReturn:
-        try:
-            picture = self.game.draw(self.state.array)
-        except Exception as error:  # the game is broken; report as much as possible
-            picture = f"(draw raised {error!r})"
-        where = f"\nafter the moves {self.moves} from the start with seed {self.seed}\nstate {self.state.array}\n{picture}"
-        broken(self.game, law, what, where)
-
-    def _start(self) -> _Guarded:
-        start = _Guarded(self.spec.state_size, self.spec.state_dtype)
-        other = _Guarded(self.spec.state_size, self.spec.state_dtype, inside=0)
-        core.reset(self.game, start.array, self.seed)
-        core.reset(self.game, other.array, self.seed)
-        if not np.array_equal(start.array, other.array):
-            self._fail(2, f"reset left entries unwritten: {start.array} over old contents, {other.array} over zeros")
-        if not start.is_intact():
-            self._fail(2, "reset wrote outside the state")
-        return start
-
-    def _play(self, action: int) -> None:
-        core.play(self.game, self.state.array, action)
-        self.moves.append(action)
-        if not self.state.is_intact():
-            self._fail(2, "play wrote outside the state")
-        for symmetry, image in self.images:
-            core.play(self.game, image, int(symmetry.actions[action]))
-
-    def _ask(self, name: str, state: np.ndarray, *arguments: Any) -> Any:
-        """Return the result of a rule other than `play`, after checking that it left the state unchanged."""
-        before = state.tobytes()
-        answer = getattr(core, name)(self.game, state, *arguments)
-        if state.tobytes() != before:
-            self._fail(2, f"{name} changed the state")
-        return answer
-
-    def _look(self, state: np.ndarray) -> _Look:
-        over, mover = bool(self._ask("is_over", state)), int(self._ask("to_move", state))
-        if not 0 <= mover < self.spec.num_players:
-            self._fail(1, f"to_move is {mover}; there are {self.spec.num_players} players, counted from 0")
-        planes = [self._planes(state, viewer) for viewer in range(self.spec.num_players)]
-        return _Look(over, mover, self._actions(state, over), planes, self._scores(state) if over else [])
-
-    def _actions(self, state: np.ndarray, over: bool) -> list[int]:
-        out = _Guarded(self.spec.max_legal, np.int16)
-        count = int(self._ask("legal_actions", state, out.array))
-        if not out.is_intact() or count > self.spec.max_legal:
-            self._fail(1, f"legal_actions wrote {count} actions into a buffer for max_legal = {self.spec.max_legal}")
-        if over != (count == 0):
-            self._fail(1, f"is_over is {over}, but {count} actions are listed")
-        actions = [int(action) for action in out.array[:count]]
-        if actions != sorted(set(actions)):
-            self._fail(1, f"the actions {actions} are not distinct and ascending")
-        if actions and not 0 <= actions[0] <= actions[-1] < self.spec.num_actions:
-            self._fail(1, f"the actions {actions} are not all in 0 .. {self.spec.num_actions - 1}")
-        return actions
-
-    def _scores(self, state: np.ndarray, name: str = "scores") -> list[float]:
-        out = _Guarded(self.spec.num_players, np.float32)
-        out.array[:] = np.nan
-        self._ask(name, state, out.array)
-        scores = [float(score) for score in out.array]
-        if not out.is_intact():
-            self._fail(3, f"{name} wrote outside its output")
-        if not all(-1.0 <= score <= 1.0 for score in scores):
-            self._fail(3, f"the {name} are {scores}" if name == "scores" else f"the {name} is {scores}")
-        if name in {"scores", "estimate"} and len(scores) == 2 and abs(sum(scores)) > 1e-6:
-            self._fail(3, f"the {name} {scores} {'do' if name == 'scores' else 'does'} not sum to 0")
-        return scores
-
-    def _planes(self, state: np.ndarray, viewer: int) -> np.ndarray:
-        out = _Guarded(self.spec.packed_bytes, np.uint8)
-        other = _Guarded(self.spec.packed_bytes, np.uint8, inside=0)
-        packed = other.array
-        self._ask("encode", state, viewer, out.array)
-        self._ask("encode", state, viewer, packed)
-        if not out.is_intact():
-            self._fail(4, f"encode wrote outside its {self.spec.packed_bytes} bytes")
-        if not np.array_equal(out.array, packed):
-            self._fail(4, "encode left bits of its output unwritten")
-        bits = int(np.prod(self.spec.planes))
-        if np.unpackbits(packed, bitorder="little")[bits:].any():
-            self._fail(4, f"encode set padding bits after the {bits} bits of the planes")
-        return unpack(packed, self.spec.planes)
-
-    def _check_position(self, look: _Look) -> None:
-        state = self.state.array
-        planes = look.planes[look.mover].tobytes()
-        key = int(self._ask("key", state))
-        if self.memory.key_of.setdefault(state.tobytes(), key) != key:
-            self._fail(5, f"the key is {key} now and was {self.memory.key_of[state.tobytes()]} for the same state")
-        seen = self.memory.look_of.setdefault(key, (planes, tuple(look.actions)))
-        if seen != (planes, tuple(look.actions)):
-            self._fail(5, f"the key {key} also belongs to a position with other planes, or with the legal actions {seen[1]}")
-        self._check_notation(look.actions)
-        self._check_optional(look)
-        if self.spec.information != "perfect":
-            for viewer in range(self.spec.num_players):
-                self._check_hidden(look, viewer)
-
-    def _check_optional(self, look: _Look) -> None:
-        """Check the range of the results of optional rules."""
-        if core.has_rule(type(self.game), "standing"):
-            self._scores(self.state.array, "standing")
-        if core.has_rule(type(self.game), "estimate"):
-            self._scores(self.state.array, "estimate")
-        if core.has_rule(type(self.game), "repetition_key"):
-            self._ask("repetition_key", self.state.array)
-        if core.has_rule(type(self.game), "move_value"):
-            values = [float(self._ask("move_value", self.state.array, action)) for action in look.actions]
-            if not np.isfinite(values).all():
-                self._fail(2, f"move_value returned {values} for the actions {look.actions}")
-        if core.has_rule(type(self.game), "may_end") and not look.over:
-            self._check_end()
-
-    def _check_end(self) -> None:
-        """Play all single moves, and all pairs of moves, unless `may_end` is true."""
-        for plies in (1, 2):
-            scratch = np.empty((plies, self.spec.state_size), dtype=self.spec.state_dtype)
-            legal = np.empty((plies, self.spec.max_legal), dtype=np.int16)
-            if not self._ask("may_end", self.state.array, plies) and _ends(self.game, self.state.array, plies, scratch, legal):
-                self._fail(10, f"may_end denies that the game can end within {plies} moves")
-
-    def _check_notation(self, actions: Sequence[int]) -> None:
-        before = self.state.array.copy()
-        for action in actions:
-            name = self.game.action_name(self.state.array, action)
-            try:
-                read = self.game.parse_action(self.state.array, name)
-            except IllegalMove as error:
-                self._fail(7, f"action {action} is written {name!r}, which is rejected: {error}")
-            if read != action:
-                self._fail(7, f"action {action} is written {name!r}, which is parsed as {read}")
-        self._check_nonsense()
-        if not self.game.draw(self.state.array).strip():
-            self._fail(7, "draw returned an empty picture")
-        if not np.array_equal(before, self.state.array):
-            self._fail(2, "action_name, parse_action or draw changed the state")
-
-    def _check_nonsense(self) -> None:
-        try:
-            read = self.game.parse_action(self.state.array, _NONSENSE)
-        except IllegalMove:
-            return
-        except Exception as error:
-            self._fail(7, f"the text {_NONSENSE!r} raised {error!r}")
-        self._fail(7, f"the text {_NONSENSE!r} was parsed as action {read}")
-
-    def _check_hidden(self, look: _Look, viewer: int) -> None:
-        """Check that `viewer` cannot distinguish a determinised position from the true one."""
-        dealt = self._dealt(self.state.array, viewer, self.seed + len(self.moves))
-        other = self._look(dealt)
-        if other.over != look.over or (viewer == look.mover and other.mover != viewer):
-            self._fail(9, f"determinise for viewer={viewer} changed whose turn it is, or whether the game is over")
-        if not np.array_equal(other.planes[viewer], look.planes[viewer]):
-            self._fail(9, f"determinise for viewer={viewer} returned a position that this player sees differently: {dealt}")
-        if viewer == look.mover and other.actions != look.actions:
-            self._fail(9, f"determinise for viewer={viewer} changed the legal actions to {other.actions}")
-        again, twice = (self._dealt(state, viewer, self.seed) for state in (self.state.array, dealt))
-        if not np.array_equal(again, twice):
-            self._fail(
-                9, f"determinise for viewer={viewer} depends on what they cannot see: {again} here, {twice} from {dealt}"
-            )
-        self.memory.deals_differ |= not np.array_equal(again, dealt)
-        if viewer == look.mover and not look.over and core.has_rule(type(self.game), "foresee"):
-            self._check_foresight(look, dealt)
-
-    def _dealt(self, state: np.ndarray, viewer: int, seed: int) -> np.ndarray:
-        """Return a determinised position for `viewer`."""
-        dealt = _Guarded(self.spec.state_size, self.spec.state_dtype)
-        self._ask("determinise", state, viewer, seed, dealt.array)
-        if not dealt.is_intact():
-            self._fail(9, "determinise wrote outside its output")
-        return np.asarray(dealt.array)
-
-    def _check_foresight(self, look: _Look, dealt: np.ndarray) -> None:
-        """Check that foreseen plays and their outcome depend only on the view of the player to move."""
-        rng = np.random.default_rng([self.seed, len(self.moves)])
-        likelihood = rng.random(self.spec.num_actions, dtype=np.float32)
-        action = look.actions[rng.integers(len(look.actions))]
-        found = []
-        for state in (self.state.array, dealt):
-            plays = _Guarded(self.spec.num_players - 1, np.int16)
-            self._ask("foresee", state, look.mover, likelihood, plays.array)
-            if not plays.is_intact() or not all(-1 <= play < self.spec.num_actions for play in plays.array):
-                self._fail(
-                    9, f"foresee wrote {plays.array}; expected one action in -1 .. {self.spec.num_actions - 1} per opponent"
-                )
-            after = _Guarded(self.spec.state_size, self.spec.state_dtype)
-            after.array[:] = state
-            core.play_foreseen(self.game, after.array, action, plays.array)
-            if not after.is_intact():
-                self._fail(2, "play_foreseen wrote outside the state")
-            seen = self._look(after.array)
-            if not seen.over and seen.mover != look.mover:
-                self._fail(9, f"after play_foreseen with action {action} and {plays.array} to_move is {seen.mover}")
-            found.append((plays.array.tolist(), seen.over, seen.actions, seen.planes[look.mover].tobytes()))
-        if found[0] != found[1]:
-            self._fail(9, f"foresee or play_foreseen with action {action} depends on what viewer={look.mover} cannot see")
-
-    def _check_secrecy(self, look: _Look, action: int, other_action: int) -> None:
-        """Check that no player can distinguish two secret moves of the current round from each other, or from none."""
-        this_round = self._round(self.state.array)
-        if this_round < 0:
-            return
-        states = [self.state.array.copy(), self.state.array.copy()]
-        core.play(self.game, states[0], action)
-        core.play(self.game, states[1], other_action)
-        if any(self._round(state) != this_round for state in states):
-            return
-        views = [self._look(state) for state in states]
-        if (views[0].mover, views[0].actions) != (views[1].mover, views[1].actions):
-            self._fail(9, f"the secret moves {action} and {other_action} give the next player different choices")
-        for viewer in range(self.spec.num_players):
-            if any(not np.array_equal(view.planes[viewer], look.planes[viewer]) for view in views):
-                self._fail(9, f"viewer={viewer} sees the secret move {action} or {other_action} before the round ends")
-            first, second = (self._dealt(state, viewer, self.seed) for state in states)
-            if not np.array_equal(first, second):
-                self._fail(9, f"determinise for viewer={viewer} depends on the secret moves {action} and {other_action}")
-
-    def _round(self, state: np.ndarray) -> int:
-        """Return the number of the round, or -1 if there is none or the game is over."""
-        return -1 if core.is_over(self.game, state) else int(self._ask("round_of", state))
-
-    def _check_image(self, look: _Look, symmetry: Symmetry, image: np.ndarray) -> None:
-        seen = self._look(image)
-        mapped = sorted(int(symmetry.actions[action]) for action in look.actions)
-        if seen.actions != mapped:
-            self._fail(6, f"under {symmetry.name!r} the legal actions become {mapped}, but the image has {seen.actions}")
-        if (seen.over, seen.mover, seen.scores) != (look.over, look.mover, look.scores):
-            self._fail(
-                6, f"under {symmetry.name!r} the player to move, the end or the scores {look.scores} change to {seen.scores}"
-            )
-        if not _same_planes(look, seen, symmetry, self.spec):
-            self._fail(6, f"under {symmetry.name!r} the planes do not become those of the image:\n{self.game.draw(image)}")
-
-
-@compiled
-def _ends(game: Any, state: np.ndarray, plies: int, scratch: np.ndarray, legal: np.ndarray) -> bool:
-    """Return whether 1 or 2 moves can end the game; scratch space for each ply: states [plies, S], actions [plies, L]."""
-    for i in range(core.legal_actions(game, state, legal[0])):
-        scratch[0] = state
-        core.play(game, scratch[0], int(legal[0, i]))
-        if core.is_over(game, scratch[0]):
-            return True
-        if plies < 2:
-            continue
-        for j in range(core.legal_actions(game, scratch[0], legal[1])):
-            scratch[1] = scratch[0]
-            core.play(game, scratch[1], int(legal[1, j]))
-            if core.is_over(game, scratch[1]):
-                return True
-    return False
-
-
-def _same_planes(look: _Look, image: _Look, symmetry: Symmetry, spec: GameSpec) -> bool:
-    """Return whether the symmetry maps the planes of every viewer to those of `image`."""
-    shape = spec.planes
-    return all(
-        np.array_equal(planes.reshape(shape[0], -1)[:, symmetry.cells].reshape(shape), seen)
-        for planes, seen in zip(look.planes, image.planes, strict=True)
+    return Checked(
+        game=str(game),
+        seed=seed,
+        games=record.games,
+        positions=record.positions,
+        rules=dict(sorted(record.calls.items())),
+        symmetries_followed=record.symmetries_followed,
+        symmetries=len(spec.symmetries),
+        secret_pairs=record.secret_pairs,
+        unchecked=tuple(_unchecked(game, spec, record)),
+        processor_s=round(record.processor_s, 3),
+        first_calls_s=round(record.first_calls_s, 3),
     )
+
+
+def _is_enough(game: Game, spec: GameSpec, record: Record) -> bool:
+    if record.games < QUICK_GAMES or record.positions < QUICK_POSITIONS:
+        return False
+    return not _unchecked(game, spec, record) and (spec.information != "hidden" or record.deals_differ)
+
+
+def _unchecked(game: Game, spec: GameSpec, record: Record) -> list[str]:
+    """Return the optional rules of the game that were not called, and the checks without an occasion, so far."""
+    names = [name for name in OPTIONAL_RULES if core.has_rule(type(game), name) and not record.calls[name]]
+    if spec.information != "perfect" and core.has_rule(type(game), "round_of") and not record.secret_pairs:
+        names.append(_ROUNDS)
+    return names

@@ -12,7 +12,7 @@ from games.core import Game, GameSpec, Symmetry
 from games.errors import GameContractError, GameError
 from games.positions import parameters_text
 
-__all__ = ["LAWS", "broken", "checked_spec"]
+__all__ = ["LAWS", "OPTIONAL_RULES", "REQUIRED_RULES", "broken", "checked_spec"]
 
 LAWS = {
     1: "`legal_actions` is empty if and only if `is_over`; otherwise distinct actions, ascending, in [0, A), at most L.",
@@ -33,7 +33,19 @@ LAWS = {
 }
 """Laws by number, identical to the docstring of `games.core`."""
 
-_RULES = ("reset", "to_move", "legal_actions", "play", "is_over", "scores", "encode", "key")
+REQUIRED_RULES = ("reset", "to_move", "legal_actions", "play", "is_over", "scores", "encode", "key")
+"""Rules of every game; games with hidden information or simultaneous choices define `determinise` as well."""
+OPTIONAL_RULES = (
+    "standing",
+    "repetition_key",
+    "round_of",
+    "foresee",
+    "play_foreseen",
+    "may_end",
+    "move_value",
+    "estimate",
+)
+"""Rules with a default in `games.core`."""
 
 
 def broken(game: Game, law: int, what: str, where: str = "") -> NoReturn:
@@ -44,7 +56,7 @@ def broken(game: Game, law: int, what: str, where: str = "") -> NoReturn:
 def checked_spec(game: Game) -> GameSpec:
     """Return the spec after checking law 8 and the form of the symmetries; raises `GameContractError`."""
     spec = game.spec()
-    names = _RULES if spec.information == "perfect" else (*_RULES, "determinise")
+    names = REQUIRED_RULES if spec.information == "perfect" else (*REQUIRED_RULES, "determinise")
     if missing := [name for name in names if not core.has_rule(type(game), name)]:
         broken(game, 8, f"no rule for {', '.join(missing)}; define it under @rule({type(game).__name__})")
     bounds = {

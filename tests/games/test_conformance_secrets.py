@@ -100,7 +100,7 @@ def key(game: FaultyRound, state: State) -> int:
 
 @rule(FaultyRound)
 def round_of(game: FaultyRound, state: State) -> int:
-    return state[0]
+    return -1 if game.fault == 9 else state[0]
 
 
 @rule(FaultyRound)
@@ -139,7 +139,17 @@ def play_foreseen(game: FaultyRound, state: State, action: int, plays: np.ndarra
 
 
 def test_a_game_that_keeps_its_secrets_passes() -> None:
-    games.check_game(FaultyRound(), games=20)
+    checked = games.check_game(FaultyRound(), games=20)
+    assert checked.secret_pairs == 60
+    assert checked.unchecked == ()
+
+
+@pytest.mark.slow
+def test_a_check_without_an_occasion_is_sought_in_all_games_and_named() -> None:
+    checked = games.check_game(FaultyRound(9))
+    assert checked.games == conformance.THOROUGH_GAMES
+    assert checked.unchecked == ("secret moves of a round",)
+    assert "not checked for want of an occasion: secret moves of a round" in str(checked)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +165,10 @@ def test_a_game_that_keeps_its_secrets_passes() -> None:
         (8, "play_foreseen wrote outside the state"),
     ],
 )
-def test_a_leaked_secret_is_reported(fault: int, said: str) -> None:
+@pytest.mark.parametrize("thorough", [False, True], ids=["quick", "thorough"])
+def test_a_leaked_secret_is_reported_by_both_forms(fault: int, said: str, thorough: bool) -> None:
     with pytest.raises(games.GameContractError) as refusal:
-        games.check_game(FaultyRound(fault), games=30)
+        games.check_game(FaultyRound(fault), thorough=thorough)
     assert said in str(refusal.value)
     assert f"breaks law {2 if fault == 8 else 9} of games.core: {conformance.LAWS[2 if fault == 8 else 9]}" in str(
         refusal.value

@@ -165,10 +165,11 @@ COMMANDS = {
     ),
     "games": Command(
         "zerofleet.cli.commands.games:app",
-        "List games, draw positions, replay and export stored games",
+        "List and check games, draw positions, replay and export stored games",
         _LOOK,
         (
             "zerofleet games available",
+            "zerofleet games check tic_tac_toe",
             "zerofleet games draw connect_four --moves d1,d2,c1 --svg position.svg",
             "zerofleet games list connect_four",
             "zerofleet games show connect_four UID",

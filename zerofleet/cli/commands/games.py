@@ -1,4 +1,4 @@
-"""`zerofleet games`: available games, and games stored by the trainer, listed, replayed move by move or written to a file."""
+"""`zerofleet games`: available games and their check; games stored by the trainer, listed, replayed or written to a file."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from zerofleet.cli import screen
+from zerofleet.cli.commands.conformance import check
 from zerofleet.cli.commands.rules import available, draw, require_seat
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.cli.play.game_view import WIDE_COLUMNS, list_table, render_game
@@ -21,7 +22,7 @@ from zerofleet.storage.run_lookup import find_run
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List the available games, draw a position, list stored games, replay one and export it.",
+    help="List and check the available games, draw a position, list stored games, replay one and export it.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -30,6 +31,7 @@ app = typer.Typer(
 
 
 app.command("available")(available)
+app.command("check")(check)
 app.command("draw")(draw)
 
 
