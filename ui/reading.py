@@ -54,7 +54,9 @@ class ReadingEndpoints:
             Parameter("ply", "integer", "Number of moves played, from 0."),
         )
         group = Parameter(
-            "group", "string", "Rows of the trainer, of the run or of measured versions: `trainer`, `run` or `accuracy`."
+            "group",
+            "string",
+            "Rows of the trainer, the run, measured versions or windows of games: `trainer`, `run`, `accuracy` or `seats`.",
         )
         return (
             Endpoint("/runs", self.runs, "Runs, newest first", RunList),
@@ -102,7 +104,7 @@ class ReadingEndpoints:
         run, group = await self._run(request), request.query_params.get("group", "trainer")
         known: Group | None = next((one for one in get_args(Group) if one == group), None)
         if known is None:
-            raise InvalidRequest(f"group {group!r} is unknown; choose trainer, run or accuracy")
+            raise InvalidRequest(f"group {group!r} is unknown; choose trainer, run, accuracy or seats")
         text = await asyncio.to_thread(lambda: as_csv(run.series(points=None), known))
         name = re.sub(r"[^A-Za-z0-9._-]", "_", run.name)
         headers = {"Content-Disposition": f'attachment; filename="{name}-{group}.csv"'}

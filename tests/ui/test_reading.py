@@ -211,6 +211,16 @@ async def test_the_csv_has_every_row_and_the_values_of_the_chart(client):
     assert answer.headers["content-disposition"] == 'attachment; filename="golden-run.csv"'
 
 
+async def test_the_csv_of_results_by_seat_has_a_row_for_each_window_with_shares_of_the_points(client):
+    listed = (await client.get("/api/v1/runs/golden/games")).json()["games"]
+    points = [0.5 if game["scores"][0] == game["scores"][1] else float(game["scores"][0] > 0) for game in listed]
+    (row,) = csv.DictReader((await client.get("/api/v1/runs/golden/curves.csv?group=seats")).text.splitlines())
+    assert (float(row["games"]), float(row["step"])) == (5.0, 50.0)  # the middle of 9 games
+    assert float(row["seat_1"]) == pytest.approx(sum(points) / 9)
+    assert float(row["seat_1"]) + float(row["seat_2"]) == pytest.approx(1.0)
+    assert float(row["draws"]) == pytest.approx(points.count(0.5) / 9)
+
+
 async def test_models_have_verdict_match_and_manifest_without_a_service(client):
     listed = (await client.get("/api/v1/runs/golden/models")).json()
     assert [(row["version"], row["status"]) for row in listed["versions"]] == [(1, "former champion"), (2, "champion")]
