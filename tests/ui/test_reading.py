@@ -256,10 +256,23 @@ async def test_every_position_of_a_game_is_drawn(client, uid_of):
     assert (await client.get(f"/api/v1/runs/golden/games/{uid_of}/boards/{plies + 1}")).status_code == 400
 
 
+async def test_the_heat_map_of_a_position_has_the_visits_of_its_moves_by_cell(client, uid_of):
+    moves = (await client.get(f"/api/v1/runs/golden/games/{uid_of}")).json()["moves"]
+    for ply, move in enumerate(moves):
+        found = (await client.get(f"/api/v1/runs/golden/games/{uid_of}/heat/{ply}")).json()
+        wanted = {action["move"]: action["share"] for action in move["actions"] if action["visits"]}
+        assert {cell["id"]: cell["share"] for cell in found["cells"]} == pytest.approx(wanted)  # a cell is named as its move
+        assert [cell["visits"] for cell in found["cells"]] == sorted((cell["visits"] for cell in found["cells"]), reverse=True)
+    over = (await client.get(f"/api/v1/runs/golden/games/{uid_of}/heat/{len(moves)}")).json()
+    assert over == {"has_cells": True, "cells": [], "elsewhere": 0.0}
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
         ("runs/nothing", 404),
+        ("runs/golden/games/0008/heat/10", 400),
+        ("runs/golden/games/0008/heat/-1", 400),
         ("runs/..%2F..%2Fetc/overview", 404),
         ("runs/golden/games/zzzz", 400),
         ("runs/golden/games?limit=0", 400),
