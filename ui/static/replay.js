@@ -78,7 +78,7 @@ async function heatMap() {
   if (number !== ply || !byId("heat").checked) return;
   const named = found.cells.slice(0, HEAT_NAMED).map(({ id, share }) => `${id} ${percent(share)}`), more = found.cells.length - named.length;
   const elsewhere = found.elsewhere ? [`moves without a cell ${percent(found.elsewhere)}`] : [];
-  const about = [...named, ...(more ? [`${more} more cells`] : []), ...elsewhere].join(", ");
+  const about = [...named, ...(more ? [`${more} more ${more === 1 ? "cell" : "cells"}`] : []), ...elsewhere].join(", ");
   said.textContent = about ? `Visits by the cell where a move ends: ${about}` : "No visits are recorded for this position.";
   const made = found.cells.length ? layer(byId("frame"), byId("board"), `Heat map of visits: ${about}`) : null;
   if (!made) return; // the picture calls again when it is there

@@ -92,6 +92,7 @@ _KINDS = {
     "elo": _Kind("champion", "Elo", "Rating", ("run.champion_elo",)),
     "elo_low": _Kind("95 % low", "Elo", "Rating", ("run.champion_elo_low",)),
     "elo_high": _Kind("95 % high", "Elo", "Rating", ("run.champion_elo_high",)),
+    "policy_entropy": _Kind("network", "nat", "Entropy", ("trainer.policy_entropy",)),
     "target_entropy": _Kind("policy targets", "nat", "Entropy", ("run.target_entropy",)),
     "gradient_norm": _Kind("gradient norm", "", "Gradient norm", ("trainer.gradient_norm",)),
     "learning_rate": _Kind("learning rate", "", "Learning rate", ("trainer.learning_rate",)),
