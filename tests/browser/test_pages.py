@@ -202,7 +202,7 @@ def test_a_replay_lays_a_heat_map_of_visits_over_the_board_by_keyboard(open_page
     switch.focus()
     page.keyboard.press("Space")
     expect(layer.locator(".heat")).to_have_count(9)
-    expect(page.locator("#heat-about")).to_contain_text(re.compile(r"[abc][123] \d+%.*6 more cells"))
+    expect(page.locator("#heat-about")).to_contain_text(re.compile(r"[abc][123] \d+\s%.*6 more cells"))
     expect(page.get_by_role("img", name="Heat map of visits")).to_be_visible()
     assert violations(page) == []
     page.keyboard.press("ArrowRight")  # the focus is still on the switch
