@@ -37,6 +37,7 @@ FIGURES = (
     "losses/reply",
     "charts/learning_rate",
     "charts/gradient_norm",
+    "charts/policy_entropy",
     "charts/illegal_mass",
     *(f"charts/{name}" for name in HELD_OUT_MEASURES),
     "charts/skipped_steps",

@@ -16,7 +16,7 @@ from torch import Tensor
 from games.core import GameSpec
 from trainer.batches import Batch, BatchMaker, Drawn
 from trainer.compiled_tower import backend_name, obstacle, with_compiled_units
-from trainer.loss import Losses, compute_losses, policy_surprise
+from trainer.loss import POLICY_ENTROPY, Losses, compute_losses, policy_surprise
 from trainer.merging import merge_equal
 from trainer.network import Network
 from trainer.optimisation import WeightAverage, estimate_statistics, learning_rate, make_optimizer
@@ -56,6 +56,8 @@ class StepReport:
     total: float
     policy: float
     value: float
+    policy_entropy: float
+    """Mean entropy of the network's policy over the legal actions, in nats."""
     gradient_norm: float
     learning_rate: float
     skipped: bool
@@ -66,8 +68,9 @@ class StepReport:
 
     @property
     def losses(self) -> dict[str, float]:
-        """Losses by name, their total included."""
-        return {"total": self.total, "policy": self.policy, "value": self.value, **self.extra}
+        """Losses by name, their total included, and the entropy of the policy."""
+        losses = {"total": self.total, "policy": self.policy, "value": self.value}
+        return {**losses, POLICY_ENTROPY: self.policy_entropy, **self.extra}
 
 
 class Learner:
@@ -143,7 +146,7 @@ class Learner:
         losses = self._losses(batch)
         self.optimizer.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
-        figures = torch.stack([losses.total, losses.policy, losses.value, *losses.extra.values()]).detach()
+        figures = torch.stack([losses.total, losses.policy, losses.value, losses.entropy, *losses.extra.values()]).detach()
         self._ranks.sum_step([p.grad for p in self.network.parameters() if p.grad is not None], figures)
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_clip).item()
         self.state.step += 1
@@ -152,11 +155,12 @@ class Learner:
             self._take_step()
         else:
             self._skip_step(norm)
-        total, policy, value, *extra = figures.tolist()
+        total, policy, value, entropy, *extra = figures.tolist()
         return StepReport(
             total,
             policy,
             value,
+            entropy,
             norm,
             rate,
             skipped=not finite,

@@ -14,10 +14,12 @@ from torch.nn import functional
 
 from trainer.batches import Batch
 
-__all__ = ["ILLEGAL_MASS", "Losses", "compute_losses", "log_policy", "policy_surprise"]
+__all__ = ["ILLEGAL_MASS", "POLICY_ENTROPY", "Losses", "compute_losses", "log_policy", "policy_surprise"]
 
 ILLEGAL_MASS = "illegal_mass"
 """Name of the meter of the probability on illegal actions; it is no loss."""
+POLICY_ENTROPY = "policy_entropy"
+"""Name of the meter of the entropy of the network's policy, in nats; it is no loss."""
 
 _UNLISTED = -1e30  # a logit whose probability is 0; minus infinity would make 0 * inf = nan of the padding
 
@@ -28,6 +30,8 @@ class Losses(NamedTuple):
     total: Tensor
     policy: Tensor
     value: Tensor
+    entropy: Tensor
+    """Entropy of the policy over the legal actions, in nats, averaged over positions by their weights; not in the total."""
     extra: dict[str, Tensor]
     """Loss of each extra head by name; 0 where no position of the batch has a target. With a policy over all actions also
     `ILLEGAL_MASS`, which is not in the total."""
@@ -93,14 +97,26 @@ def compute_losses(
         total = total + (extra_weights or {}).get(name, 1.0) * loss
     if policy_over == "all":
         losses[ILLEGAL_MASS] = _illegal_mass(logits, batch, policy_activation)
-    return Losses(total, policy_loss, value_loss, losses)
+    if policy_over == "all" or policy_activation == "sigmoid_raw":
+        with torch.no_grad():
+            logs = log_policy(logits, batch.legal, _normalised(policy_activation))
+    return Losses(total, policy_loss, value_loss, _entropy(logs, batch), losses)
+
+
+@torch.no_grad()
+def _entropy(logs: Tensor, batch: Batch) -> Tensor:
+    """Return the mean entropy of policies over the legal actions; `logs`: their logarithms, float32 [B, L]."""
+    return -(batch.weight * (logs.exp() * logs).sum(dim=1)).sum() / batch.whole.weight
+
+
+def _normalised(activation: str) -> str:
+    return "sigmoid_norm" if activation == "sigmoid_raw" else activation
 
 
 @torch.no_grad()
 def _illegal_mass(logits: Tensor, batch: Batch, policy_activation: str) -> Tensor:
     """Return the share of a policy over all actions that is on illegal ones, averaged over positions by their weights."""
-    normalised = "sigmoid_norm" if policy_activation == "sigmoid_raw" else policy_activation
-    legal_mass = log_policy(logits, batch.legal, normalised, over="all").exp().sum(dim=1)
+    legal_mass = log_policy(logits, batch.legal, _normalised(policy_activation), over="all").exp().sum(dim=1)
     return (batch.weight * (1.0 - legal_mass).clamp(min=0.0)).sum() / batch.whole.weight
 
 

@@ -14,7 +14,7 @@ from trainer.checkpoint_files import save
 from trainer.export import Exporter, Lineage, Served, export_served
 from trainer.history import HELD_OUT_MEASURES
 from trainer.learners.contract import Accounts, Learning, TakingStep
-from trainer.loss import ILLEGAL_MASS
+from trainer.loss import ILLEGAL_MASS, POLICY_ENTROPY
 from trainer.plan import Plan
 from trainer.replay import Replay
 from trainer.settings import TrainerSettings
@@ -68,7 +68,7 @@ class Figures:
             mean = {name: total / self.counts[name] for name, total in self.sums.items()}
             losses = ("total", "policy", "value", *EXTRA_HEADS, *AUXILIARY_HEADS)
             row |= {f"losses/{name}": mean[name] for name in losses if name in mean}
-            charts = ("learning_rate", "gradient_norm", ILLEGAL_MASS, *HELD_OUT_MEASURES)
+            charts = ("learning_rate", "gradient_norm", POLICY_ENTROPY, ILLEGAL_MASS, *HELD_OUT_MEASURES)
             row |= {f"charts/{name}": mean[name] for name in charts if name in mean}
         return row
 
@@ -130,6 +130,8 @@ class Training:
                         metrics.TRAIN_ILLEGAL_MASS.set(loss)
                     elif head in HELD_OUT_MEASURES:
                         metrics.TRAIN_HELD_OUT.labels(measure=head).set(loss)
+                    elif head == POLICY_ENTROPY:
+                        metrics.TRAIN_POLICY_ENTROPY.set(loss)
                     else:
                         metrics.TRAIN_LOSS.labels(head=head).set(loss)
                 metrics.TRAIN_RATE.set(report.learning_rate)

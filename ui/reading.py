@@ -20,6 +20,7 @@ from ui.live import LiveRuns, Look
 from ui.numbers import number_of, position_of
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
+from zerofleet.library.heat_map import HeatMap, heat_map
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
 from zerofleet.library.model_list import ModelDetail, ModelList
@@ -54,7 +55,9 @@ class ReadingEndpoints:
             Parameter("ply", "integer", "Number of moves played, from 0."),
         )
         group = Parameter(
-            "group", "string", "Rows of the trainer, of the run or of measured versions: `trainer`, `run` or `accuracy`."
+            "group",
+            "string",
+            "Rows of the trainer, the run, measured versions or windows of games: `trainer`, `run`, `accuracy` or `seats`.",
         )
         return (
             Endpoint("/runs", self.runs, "Runs, newest first", RunList),
@@ -68,6 +71,7 @@ class ReadingEndpoints:
             Endpoint("/runs/{run}/games", self.games, "Stored games, newest first", GameList, query=(limit, before)),
             Endpoint("/runs/{run}/games/{uid}", self.game, "A stored game with its search", GameReplay),
             Endpoint("/runs/{run}/games/{uid}/boards/{ply}", self.game_board, "Position before a move", "image/svg+xml"),
+            Endpoint("/runs/{run}/games/{uid}/heat/{ply}", self.heat, "Visits of a search by cell of the board", HeatMap),
             Endpoint("/runs/{run}/ladder", self.ladder, "Ratings of champions and rungs", Ladder),
             Endpoint("/runs/{run}/matches", self.matches, "Matches of the gate, newest first", MatchList),
             Endpoint("/runs/{run}/match", self.match, "A match with its games", MatchDetail, query=match[:1]),
@@ -102,7 +106,7 @@ class ReadingEndpoints:
         run, group = await self._run(request), request.query_params.get("group", "trainer")
         known: Group | None = next((one for one in get_args(Group) if one == group), None)
         if known is None:
-            raise InvalidRequest(f"group {group!r} is unknown; choose trainer, run or accuracy")
+            raise InvalidRequest(f"group {group!r} is unknown; choose trainer, run, accuracy or seats")
         text = await asyncio.to_thread(lambda: as_csv(run.series(points=None), known))
         name = re.sub(r"[^A-Za-z0-9._-]", "_", run.name)
         headers = {"Content-Disposition": f'attachment; filename="{name}-{group}.csv"'}
@@ -139,6 +143,12 @@ class ReadingEndpoints:
         picture = await asyncio.to_thread(svg.picture, stored.game, stored.states[ply])
         headers = {"Cache-Control": f"private, max-age={BOARD_AGE_S}"}
         return Response(picture, media_type="image/svg+xml", headers=headers)
+
+    async def heat(self, request: Request) -> BaseModel:
+        """Return the heat map of the search at a position of a stored game."""
+        run, uid = await self._run(request), request.path_params["uid"]
+        _, stored = await asyncio.to_thread(run.stored, uid)
+        return await asyncio.to_thread(heat_map, stored, position_of(request, len(stored.states)))
 
     async def ladder(self, request: Request) -> BaseModel:
         """Return the ladder of a run."""

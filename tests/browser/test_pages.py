@@ -221,6 +221,28 @@ def test_a_replay_is_saved_as_an_animation(open_page: Opener, golden: ModuleType
     expect(page.locator("#exported")).to_contain_text("KiB")
 
 
+def test_a_replay_lays_a_heat_map_of_visits_over_the_board_by_keyboard(open_page: Opener, golden: ModuleType) -> None:
+    page = open_page(f"/runs/golden/games/{golden.uid(8)}#ply=0")
+    switch, layer = page.get_by_label("Heat map of visits"), page.locator("#frame svg")
+    expect(switch).to_be_visible()
+    expect(layer).to_have_count(0)
+    switch.focus()
+    page.keyboard.press("Space")
+    expect(layer.locator(".heat")).to_have_count(9)
+    expect(page.locator("#heat-about")).to_contain_text(re.compile(r"[abc][123] \d+\s%.*6 more cells"))
+    expect(page.get_by_role("img", name="Heat map of visits")).to_be_visible()
+    assert violations(page) == []
+    page.keyboard.press("ArrowRight")  # the focus is still on the switch
+    expect(layer.locator(".heat")).to_have_count(8)
+    page.keyboard.press("End")
+    expect(page.locator("#heat-about")).to_have_text("No visits are recorded for this position.")
+    expect(layer).to_have_count(0)
+    page.keyboard.press("Home")
+    expect(layer.locator(".heat")).to_have_count(9)
+    page.keyboard.press("Space")
+    expect(layer).to_have_count(0)
+
+
 def test_missing_games_of_a_ladder_are_played_after_a_confirmation(open_page: Opener, run_with_champion: str) -> None:
     page = open_page(f"/runs/{run_with_champion}/ladder")
     page.get_by_label("Games per pair").fill("2")

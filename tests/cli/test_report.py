@@ -204,10 +204,9 @@ def test_json_has_the_values_of_the_other_commands(zerofleet, run):
     on_run = ("--run-dir", str(run), "--json")
     assert report["models"] == zerofleet("models", "list", MODEL, *on_run).json()
     assert report["games"] == zerofleet("games", "list", MODEL, "--limit", "12", *on_run).json()
-    assert report["results"]["sampled"] == 9
-    for period in range(len(report["results"]["games"])):
-        shares = [*(won[period] for won in report["results"]["won"]), report["results"]["tied"][period]]
-        assert sum(shares) == pytest.approx(1.0)
+    seats = {one["name"]: one["values"] for one in report["curves"]["series"] if one["group"] == "seats"}
+    assert sorted(seats) == ["draws", "seat_1", "seat_2"]
+    assert sum(seats["seat_1"] + seats["seat_2"]) == pytest.approx(1.0)  # one window of 9 games
     names = {one["name"]: one for one in report["settings"]["changed"]}
     assert names["search.simulations"]["value"] == "21"
     assert names["search.simulations"]["preset_value"] != "21"
@@ -283,7 +282,7 @@ def test_a_curve_without_a_value_in_the_rows_that_are_drawn_stands_beside_the_ot
         Series(name="total", label="total", values=(3.0, 2.0), **about),
         Series(name="rare", label="rare", values=(None, None), **about),
     )
-    page = Page("".join(curve_charts(RunSeries(axes={"trainer": axes}, series=series, promotions=()), None)))
+    page = Page("".join(curve_charts(RunSeries(axes={"trainer": axes}, series=series, promotions=()))))
     assert "total 2" in page.text
     assert f"rare {UNKNOWN}" in page.text
 

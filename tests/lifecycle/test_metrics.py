@@ -31,6 +31,7 @@ GOLDEN = {
         zerofleet_stream_lag_entries zerofleet_stream_oldest_pending_seconds zerofleet_stream_pending_entries
         zerofleet_suspect_workers zerofleet_train_busy_seconds_total zerofleet_train_held_out_ratio
         zerofleet_train_illegal_mass_ratio zerofleet_train_learning_rate zerofleet_train_loss
+        zerofleet_train_policy_entropy_nats
         zerofleet_train_samples_total zerofleet_train_skipped_steps_total zerofleet_train_step zerofleet_train_steps_total
         zerofleet_train_wait_seconds_total
     """,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -130,7 +131,9 @@ def test_a_sample_of_weight_three_counts_as_three_samples():
     two = compute_losses(
         logits[repeats], value[repeats], plain, value_weight=0.7, extra={name: head[repeats] for name, head in heads.items()}
     )
-    for got, wanted in zip((one.total, *one.extra.values()), (two.total, *two.extra.values()), strict=True):
+    for got, wanted in zip(
+        (one.total, one.entropy, *one.extra.values()), (two.total, two.entropy, *two.extra.values()), strict=True
+    ):
         torch.testing.assert_close(got, wanted)
 
 
@@ -163,6 +166,22 @@ def test_illegal_actions_get_the_gradient_of_the_whole_softmax_without_a_mask():
     example = batch([[1, 3, -1, -1]], [[0.25, 0.75, 0.0, 0.0]], [[0.0]])
     compute_losses(logits, torch.zeros(1, 1), example, value_weight=1.0, policy_over="all").total.backward()
     torch.testing.assert_close(logits.grad[0], torch.softmax(logits.detach()[0], 0) - torch.tensor([0, 0.25, 0, 0.75, 0]))
+
+
+@pytest.mark.parametrize(
+    ("activation", "over"), [*itertools.product(("softmax", "sigmoid_norm", "sigmoid_raw"), ("legal", "all"))]
+)
+def test_the_entropy_is_that_of_the_policy_over_legal_actions_weighted_and_without_gradient(activation, over):
+    logits = torch.tensor([[0.5, -1.0, 2.0], [0.3, 0.7, -0.2]], requires_grad=True)
+    example = batch([[0, 2], [1, -1]], [[0.5, 0.5], [1.0, 0.0]], [[0.0]] * 2, weight=[1.0, 3.0])
+    losses = compute_losses(
+        logits, torch.zeros(2, 1), example, value_weight=1.0, policy_activation=activation, policy_over=over
+    )
+    shares = [math.exp(one) if activation == "softmax" else 1 / (1 + math.exp(-one)) for one in (0.5, 2.0)]
+    share = shares[0] / sum(shares)
+    wanted = -(share * math.log(share) + (1 - share) * math.log(1 - share)) / 4  # a single legal action has no entropy
+    assert losses.entropy.item() == pytest.approx(wanted, rel=1e-5)
+    assert not losses.entropy.requires_grad
 
 
 def test_a_masked_policy_has_no_meter_of_the_illegal_mass():

@@ -211,6 +211,16 @@ async def test_the_csv_has_every_row_and_the_values_of_the_chart(client):
     assert answer.headers["content-disposition"] == 'attachment; filename="golden-run.csv"'
 
 
+async def test_the_csv_of_results_by_seat_has_a_row_for_each_window_with_shares_of_the_points(client):
+    listed = (await client.get("/api/v1/runs/golden/games")).json()["games"]
+    points = [0.5 if game["scores"][0] == game["scores"][1] else float(game["scores"][0] > 0) for game in listed]
+    (row,) = csv.DictReader((await client.get("/api/v1/runs/golden/curves.csv?group=seats")).text.splitlines())
+    assert (float(row["games"]), float(row["step"])) == (5.0, 50.0)  # the middle of 9 games
+    assert float(row["seat_1"]) == pytest.approx(sum(points) / 9)
+    assert float(row["seat_1"]) + float(row["seat_2"]) == pytest.approx(1.0)
+    assert float(row["draws"]) == pytest.approx(points.count(0.5) / 9)
+
+
 async def test_models_have_verdict_match_and_manifest_without_a_service(client):
     listed = (await client.get("/api/v1/runs/golden/models")).json()
     assert [(row["version"], row["status"]) for row in listed["versions"]] == [(1, "former champion"), (2, "champion")]
@@ -246,10 +256,23 @@ async def test_every_position_of_a_game_is_drawn(client, uid_of):
     assert (await client.get(f"/api/v1/runs/golden/games/{uid_of}/boards/{plies + 1}")).status_code == 400
 
 
+async def test_the_heat_map_of_a_position_has_the_visits_of_its_moves_by_cell(client, uid_of):
+    moves = (await client.get(f"/api/v1/runs/golden/games/{uid_of}")).json()["moves"]
+    for ply, move in enumerate(moves):
+        found = (await client.get(f"/api/v1/runs/golden/games/{uid_of}/heat/{ply}")).json()
+        wanted = {action["move"]: action["share"] for action in move["actions"] if action["visits"]}
+        assert {cell["id"]: cell["share"] for cell in found["cells"]} == pytest.approx(wanted)  # a cell is named as its move
+        assert [cell["visits"] for cell in found["cells"]] == sorted((cell["visits"] for cell in found["cells"]), reverse=True)
+    over = (await client.get(f"/api/v1/runs/golden/games/{uid_of}/heat/{len(moves)}")).json()
+    assert over == {"has_cells": True, "cells": [], "elsewhere": 0.0}
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
         ("runs/nothing", 404),
+        ("runs/golden/games/0008/heat/10", 400),
+        ("runs/golden/games/0008/heat/-1", 400),
         ("runs/..%2F..%2Fetc/overview", 404),
         ("runs/golden/games/zzzz", 400),
         ("runs/golden/games?limit=0", 400),

@@ -111,7 +111,7 @@ class TakingStep(Protocol):
 
     @property
     def losses(self) -> Mapping[str, float]:
-        """Losses by name: `total`, and those of `trainer.history.FIGURES` that the learner has."""
+        """Losses and meters by name: `total`, and those of `trainer.history.FIGURES` that the learner has."""
         ...
 
 

@@ -1,6 +1,9 @@
 // Layers over the picture of a board: buttons on its cells, arrows and marks.
 import { svg } from "./common.js";
 
+const FAINTEST = 0.12, STRONGEST = 0.75; // opacity of the discs of a heat map
+const FEWEST_LABELLED = 0.01; // share of visits from which a disc has a number
+
 /** Remove the layer of a board. */
 export const clear = (frame) => frame.querySelector("svg")?.remove();
 
@@ -35,6 +38,15 @@ export function sign(cells, path, share, text = `${Math.round(100 * share)}%`) {
   const [w, h] = [width / 2, head / 2 + 1];
   const points = [at(0, -w), at(tip - head, -w), at(tip - head, -h), at(tip, 0), at(tip - head, h), at(tip - head, w), at(0, w)];
   return [svg("polygon", { class: "arrow", points: points.join(" ") }), label(last, text)];
+}
+
+/** Return the parts of a heat map: a disc on each cell, the more opaque the larger its share of the visits, with the share as text. */
+export function heat(cells) {
+  const most = Math.max(...cells.map(({ share }) => share));
+  return cells.flatMap((cell) => [
+    svg("circle", { class: "heat", cx: cell.x, cy: cell.y, r: cell.radius, "fill-opacity": (FAINTEST + (STRONGEST - FAINTEST) * (cell.share / most)).toFixed(3), "data-key": cell.id }),
+    ...(cell.share >= FEWEST_LABELLED ? [label(cell, `${Math.round(100 * cell.share)}%`)] : []),
+  ]);
 }
 
 /** Return text on a cell. */

@@ -127,7 +127,7 @@ function draw() {
         colour: found.length > 1 ? COLOURS[place] : one.name.startsWith("elo") ? COLOURS[0] : COLOURS[names.indexOf(one.name) % COLOURS.length],
         dash: found.length > 1 || one.name.startsWith("elo") ? DASHES[names.indexOf(one.name) % DASHES.length] : [],
         points: points(one, axes, axis, isSmooth),
-        isSparse: one.group === "accuracy",
+        isSparse: one.group === "accuracy" || one.group === "seats",
       }))).filter(({ points: [x] }) => x.length);
     const unit = found.flatMap(({ series }) => series).find((one) => one.chart === title).unit;
     if (lines.length) chart(title, unit, lines, axis);
@@ -151,6 +151,7 @@ form.addEventListener("change", draw);
 dark.addEventListener("change", draw);
 byId("csv-trainer").href = `${path("runs", run, "curves.csv")}?group=trainer`;
 byId("csv-run").href = `${path("runs", run, "curves.csv")}?group=run`;
+byId("csv-seats").href = `${path("runs", run, "curves.csv")}?group=seats`;
 byId("csv-accuracy").href = `${path("runs", run, "curves.csv")}?group=accuracy`;
 
 try {
@@ -162,6 +163,7 @@ try {
     return el("span", {}, swatch, name);
   }));
   byId("accuracy").hidden = !found[0].axes.accuracy;
+  byId("seats").hidden = !found[0].axes.seats;
   draw();
   await offerOthers();
 } catch (error) {

@@ -1,6 +1,7 @@
+import { clear, heat, layer } from "./board.js";
 import { bars, byId, compact, count, el, fetchFile, fetchJson, game, notice, path, percent, result, run, signed, svg, table, uid } from "./common.js";
 
-const ROWS = 12;
+const ROWS = 12, HEAT_NAMED = 3;
 let replay, ply = 0, isOpen = false;
 
 const at = () => Math.min(Math.max(0, Number(new URLSearchParams(location.hash.slice(1)).get("ply") ?? replay.moves.length)), replay.moves.length);
@@ -56,8 +57,42 @@ function go(number, { keep = false } = {}) {
   byId("now").setAttribute("x2", (100 * ply) / Math.max(1, replay.moves.length));
   byId("moves").querySelectorAll("button").forEach((button, i) => (i === ply - 1 ? button.setAttribute("aria-current", "step") : button.removeAttribute("aria-current")));
   search();
+  clear(byId("frame"));
+  heatMap();
   if (!keep) history.replaceState(null, "", `#ply=${ply}`);
   if (ply < replay.moves.length) new Image().src = board(ply + 1);
+}
+
+/** Lay the share of the visits of each cell over the board, where the switch is on; otherwise, and without a search, nothing. */
+async function heatMap() {
+  const number = ply, said = byId("heat-about");
+  clear(byId("frame"));
+  if (!byId("heat").checked) { said.textContent = ""; return; }
+  let found;
+  try {
+    found = await heatOf(number);
+  } catch (error) {
+    said.textContent = error.message;
+    return;
+  }
+  if (number !== ply || !byId("heat").checked) return;
+  const named = found.cells.slice(0, HEAT_NAMED).map(({ id, share }) => `${id} ${percent(share)}`), more = found.cells.length - named.length;
+  const elsewhere = found.elsewhere ? [`moves without a cell ${percent(found.elsewhere)}`] : [];
+  const about = [...named, ...(more ? [`${more} more ${more === 1 ? "cell" : "cells"}`] : []), ...elsewhere].join(", ");
+  said.textContent = about ? `Visits by the cell where a move ends: ${about}` : "No visits are recorded for this position.";
+  const made = found.cells.length ? layer(byId("frame"), byId("board"), `Heat map of visits: ${about}`) : null;
+  if (!made) return; // the picture calls again when it is there
+  made.setAttribute("role", "img");
+  made.append(...heat(found.cells));
+}
+
+const heats = new Map();
+function heatOf(number) {
+  if (!heats.has(number)) {
+    heats.set(number, fetchJson(path("runs", run, "games", replay.uid, "heat", number)));
+    heats.get(number).catch(() => heats.delete(number));
+  }
+  return heats.get(number);
 }
 
 /** Mark the blunders of the moves by the exact solver, the last move first; the button then cancels. */
@@ -117,6 +152,8 @@ try {
     el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply) }, `${move.ply}. ${move.move}`))));
   byId("solver-line").hidden = game !== "connect_four";
   byId("mark").onclick = mark;
+  byId("heat").addEventListener("change", heatMap);
+  byId("board").addEventListener("load", heatMap);
   byId("export").addEventListener("click", ({ target }) => { if (target.value) save(target.value); });
   go(at(), { keep: true });
   byId("ply").addEventListener("input", (event) => go(Number(event.target.value)));
@@ -126,10 +163,11 @@ try {
   byId("last").addEventListener("click", () => go(replay.moves.length));
   addEventListener("hashchange", () => go(at(), { keep: true }));
   addEventListener("keydown", (event) => {
-    if (event.target.matches("input") || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.target.matches("input[type=range]") || event.ctrlKey || event.altKey || event.metaKey) return;
     const moves = { ArrowLeft: ply - 1, ArrowRight: ply + 1, Home: 0, End: replay.moves.length };
     if (event.key in moves) { event.preventDefault(); go(moves[event.key]); }
   });
+  byId("heat-switch").hidden = !(await heatOf(0)).has_cells;
 } catch (error) {
   notice(error.message, true);
 }

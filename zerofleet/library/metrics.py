@@ -22,6 +22,7 @@ COLUMNS: Mapping[str, str] = {
     "trainer.loss_value": "its part from the values",
     "trainer.learning_rate": "mean learning rate of those steps",
     "trainer.gradient_norm": "mean gradient norm of those steps",
+    "trainer.policy_entropy": "mean entropy of the policy over legal actions in those steps, in nats; nan for other learners",
     "trainer.samples_ever": "samples received",
     "trainer.window_samples": "samples of which batches are drawn",
     "trainer.games_ever": "games stored",

@@ -20,7 +20,7 @@ from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, RecordRejected
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, RecordRejected, RunDirectoryError
 from zerofleet.library.accuracy_record import MeasuredAccuracy, accuracy_file, read_accuracy
 from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.ladder_list import Ladder, ladder_of
@@ -37,7 +37,7 @@ from zerofleet.library.metrics import Metrics, MetricsReader, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
 from zerofleet.library.overview import CANDIDATES_SHOWN, EVENTS_SHOWN, Event, Overview, describe, recorded_readings
 from zerofleet.library.run_list import RunRow, run_row
-from zerofleet.library.seat_results import SeatResults, seat_results
+from zerofleet.library.seat_results import SeatSample, with_seats
 from zerofleet.library.series import RunSeries, began_s, run_series
 from zerofleet.library.stored_games import (
     FinishedGame,
@@ -96,6 +96,7 @@ class OpenRun:
         self._match_guard = threading.Lock()
         self._log: GameLog | None = None
         self._games: OrderedDict[str, tuple[int, ValidatedGame]] = OrderedDict()
+        self._seats = SeatSample()
         self._reader = MetricsReader(paths.metrics)
         self._metrics: tuple[Signature, Metrics] | None = None
         self._accuracy: tuple[Signature, tuple[MeasuredAccuracy, ...]] | None = None
@@ -122,6 +123,9 @@ class OpenRun:
         metrics = read_metrics(self.paths.metrics) if points is None else self.metrics()
         began = began_s(metrics)
         found = run_series(metrics, self.history(), points=EVERY if points is None else points)
+        with self._guard, suppress(RunDirectoryError):  # of an unreadable game log, which the page of games reports
+            if self._is_stored():
+                found = with_seats(found, metrics, *self._seats.read(self._opened()))
         measured = self.accuracy()
         if not measured:
             return found
@@ -256,7 +260,7 @@ class OpenRun:
         refused: RecordRejected | None = None
         total, spec = 0, self.game.spec()
         with self._guard:
-            if self._log is not None or self.paths.replay.is_dir():  # else the trainer has not started yet
+            if self._is_stored():
                 log = self._opened()
                 total = len(log)
                 for logged in newest(log, limit, after=after):
@@ -267,11 +271,6 @@ class OpenRun:
         if refused is not None and not found and after < 0:
             raise refused
         return FinishedGames(total=total, players=spec.num_players, is_hidden=spec.information != "perfect", games=tuple(found))
-
-    def seat_results(self) -> SeatResults:
-        """Return the results by seat of a sample of the stored games. Raises `RunDirectoryError`."""
-        with self._guard:
-            return seat_results(self._opened())
 
     def stored(self, uid: str) -> tuple[int, ValidatedGame]:
         """Return a stored game by its uid or a prefix, with its number. Raises `InvalidRequest`, `RecordRejected`."""
@@ -296,6 +295,10 @@ class OpenRun:
             if self._log is not None:
                 self._log.close()
                 self._log = None
+
+    def _is_stored(self) -> bool:
+        """Return whether there is a game log; there is none before the first start of the trainer."""
+        return self._log is not None or self.paths.replay.is_dir()
 
     def _opened(self) -> GameLog:
         if self._log is None:

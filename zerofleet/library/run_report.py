@@ -16,7 +16,6 @@ from zerofleet.library.overview import Overview
 from zerofleet.library.run_files import OpenRun
 from zerofleet.library.run_list import RunRow
 from zerofleet.library.run_settings import RunSettings, run_settings
-from zerofleet.library.seat_results import SeatResults
 from zerofleet.library.series import RunSeries
 from zerofleet.library.stored_games import GameList
 from zerofleet.library.values import Value
@@ -39,8 +38,6 @@ class RunReport(Value):
     run: RunRow
     overview: Overview
     curves: RunSeries
-    results: SeatResults | None
-    """None without stored games."""
     accuracy: tuple[MeasuredAccuracy, ...]
     """Recorded measurements against perfect play, oldest first."""
     ladder: Ladder
@@ -63,7 +60,7 @@ def read_report(run: OpenRun, *, games: int, made_at: datetime, with_matches: in
     Raises `RunDirectoryError` for a damaged journal or pointer, `OSError`.
     """
     gate, measured = run.gate(), run.accuracy()
-    stored, results, fault = _games(run, games)
+    stored, fault = _games(run, games)
     told = [row.id for row in gate.matches.matches if row.id][:with_matches]
     return RunReport(
         made_at=made_at,
@@ -73,7 +70,6 @@ def read_report(run: OpenRun, *, games: int, made_at: datetime, with_matches: in
         run=run.row(),
         overview=run.overview(),
         curves=run.series(points=CURVE_POINTS),
-        results=results,
         accuracy=measured,
         ladder=gate.ladder,
         models=run.models(),
@@ -86,14 +82,14 @@ def read_report(run: OpenRun, *, games: int, made_at: datetime, with_matches: in
     )
 
 
-def _games(run: OpenRun, limit: int) -> tuple[GameList | None, SeatResults | None, str]:
+def _games(run: OpenRun, limit: int) -> tuple[GameList | None, str]:
     try:
-        found, results = run.games(limit=max(1, limit), before=None), run.seat_results()
+        found = run.games(limit=max(1, limit), before=None)
     except (RunDirectoryError, RecordRejected) as error:  # the trainer has not begun, or an earlier release stored them
-        return None, None, str(error)
+        return None, str(error)
     if not found.games:
-        return None, None, "no game is stored yet"
-    return found.model_copy(update={"games": found.games[:limit]}), results, ""
+        return None, "no game is stored yet"
+    return found.model_copy(update={"games": found.games[:limit]}), ""
 
 
 def _commands(run: OpenRun, stored: GameList | None, measured: Sequence[MeasuredAccuracy]) -> dict[str, str]:

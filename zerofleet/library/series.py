@@ -1,7 +1,8 @@
 """Series of a run for charts: every figure of its metrics over training steps, games and wall time, and the promotions.
 
 The rows of the trainer and those of the supervisor are two groups; a series belongs to one of them and has a value, or None,
-for each of its rows. `zerofleet.library.accuracy_series` adds a third, whose rows are versions.
+for each of its rows. `zerofleet.library.accuracy_series` adds a third, whose rows are versions, and
+`zerofleet.library.seat_results` a fourth, whose rows are windows of games.
 
 Counts of a session become rates and shares over the rows of the latest minute.
 """
@@ -26,7 +27,7 @@ __all__ = ["MOST_POINTS", "Axes", "Group", "Promotion", "RunSeries", "Series", "
 
 MOST_POINTS = 1500
 WINDOW_ROWS = 6  # a minute of the supervisor's rows
-Group = Literal["trainer", "run", "accuracy"]
+Group = Literal["trainer", "run", "accuracy", "seats"]
 
 
 class Axes(Value):
@@ -91,6 +92,7 @@ _KINDS = {
     "elo": _Kind("champion", "Elo", "Rating", ("run.champion_elo",)),
     "elo_low": _Kind("95 % low", "Elo", "Rating", ("run.champion_elo_low",)),
     "elo_high": _Kind("95 % high", "Elo", "Rating", ("run.champion_elo_high",)),
+    "policy_entropy": _Kind("network", "nat", "Entropy", ("trainer.policy_entropy",)),
     "target_entropy": _Kind("policy targets", "nat", "Entropy", ("run.target_entropy",)),
     "gradient_norm": _Kind("gradient norm", "", "Gradient norm", ("trainer.gradient_norm",)),
     "learning_rate": _Kind("learning rate", "", "Learning rate", ("trainer.learning_rate",)),

@@ -165,6 +165,9 @@ TRAIN_STEP = _gauge("zerofleet_train_step", "Step number, including earlier sess
 TRAIN_SAMPLES = _counter("zerofleet_train_samples_total", "Samples trained on", by=(TRAINER,))
 TRAIN_SKIPPED = _counter("zerofleet_train_skipped_steps_total", "Steps skipped because of a non-finite gradient", by=(TRAINER,))
 TRAIN_LOSS = _gauge("zerofleet_train_loss", "Loss, averaged over recent steps", "head", by=(TRAINER,))
+TRAIN_POLICY_ENTROPY = _gauge(
+    "zerofleet_train_policy_entropy_nats", "Mean entropy of the network's policy over legal actions", by=(TRAINER,)
+)
 TRAIN_ILLEGAL_MASS = _gauge(
     "zerofleet_train_illegal_mass_ratio", "Probability on illegal actions, with a policy over all", by=(TRAINER,)
 )

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from zerofleet.cli.report.charts import Band, Line, line_chart, number
 from zerofleet.cli.report.markup import Markup, el
-from zerofleet.library.seat_results import SeatResults
 from zerofleet.library.series import RunSeries, Series
 
 __all__ = ["curve_charts"]
@@ -15,9 +14,9 @@ AXES = {"step": "steps", "games": "games", "hours": "hours"}
 RATING = "Rating"
 
 
-def curve_charts(found: RunSeries, results: SeatResults | None) -> Iterator[Markup]:
-    """Yield the charts of all series, and that of the results by seat."""
-    panels = [*_panels(found), *([] if results is None else _results(results))]
+def curve_charts(found: RunSeries) -> Iterator[Markup]:
+    """Yield the charts of all series."""
+    panels = list(_panels(found))
     if not panels:
         yield el("p", "The run has not written metrics yet.", class_="dim")
         return
@@ -51,19 +50,8 @@ def _over(found: RunSeries, title: str, series: list[Series], lines: list[Series
     return None if picture is None else el("div", picture, class_=f"over-{axis}")
 
 
-def _results(results: SeatResults) -> Iterator[Markup]:
-    names = [f"seat {seat}" for seat in range(1, len(results.won) + 1)]
-    lines = [Line(name, results.games, shares) for name, shares in zip(names, results.won, strict=True)]
-    lines.append(Line("draws" if len(names) == 2 else "first place shared", results.games, results.tied))
-    title = "Results by seat"
-    picture = line_chart(f"{title} over games", lines, unit="share")
-    if picture is not None:
-        newest = [(line.label, number(line.values[-1], "share")) for line in lines]
-        yield _panel(title, "share", newest, [el("div", picture)], note=f"{results.sampled:,} games, over games")
-
-
-def _panel(title: str, unit: str, newest: list[tuple[str, str]], pictures: list[Markup], *, note: str = "") -> Markup:
-    shown = note or ("" if unit in ("share", "bytes") else unit)
+def _panel(title: str, unit: str, newest: list[tuple[str, str]], pictures: list[Markup]) -> Markup:
+    shown = "" if unit in ("share", "bytes") else unit
     legend = [
         el("li", _swatch(place) if len(newest) > 1 else "", f"{label} ", el("strong", value))
         for place, (label, value) in enumerate(newest)

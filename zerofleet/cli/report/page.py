@@ -27,7 +27,7 @@ def html_page(report: RunReport, strips: Sequence[Strip]) -> str:
     style = Markup(resources.files("zerofleet.cli.report").joinpath("style.css").read_text("utf-8"))
     bodies = (
         [*_overview(report)],
-        [*curve_charts(report.curves, report.results)],
+        [*curve_charts(report.curves)],
         [*accuracy_section(report)],
         [*ladder_section(report)],
         [*models_section(report)],
