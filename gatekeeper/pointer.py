@@ -38,6 +38,7 @@ class ChampionPointer:
         self._changed = asyncio.Event()
         self._lost_lease = asyncio.Event()
         self._closed = False
+        store.settled_champion(model)  # a killed gatekeeper may have put it in its place and synced nothing
         self._history = store.history(model)
 
     @property
@@ -116,8 +117,9 @@ class ChampionPointer:
         try:
             champion = self._store.write_champion(self._model, version, epoch=epoch, reason=reason, after=self.epoch)
         except Unavailable:
-            # The pointer may be written and only its history line missing; the store adds that with the next write.
-            written = self._store.champion(self._model)
+            # The pointer may be written and only its history line missing, which the store adds with the next write; or the
+            # pointer is in its place and would not survive a power loss.
+            written = self._store.settled_champion(self._model)
             if written is None or written.epoch != epoch:
                 raise
             champion = written

@@ -172,12 +172,14 @@ class StoreContract:
 
     def test_there_is_no_champion_at_first(self, three: ModelStore) -> None:
         assert three.champion(MODEL) is None
+        assert three.settled_champion(MODEL) is None
         assert three.history(MODEL) == []
 
     def test_a_champion_is_written_with_its_manifests_hash_and_kept_in_the_history(self, three: ModelStore) -> None:
         first = three.write_champion(MODEL, 1, epoch=1, reason="first model")
         second = three.write_champion(MODEL, 3, epoch=2, reason="won")
         assert three.champion(MODEL) == second
+        assert three.settled_champion(MODEL) == second
         assert three.history(MODEL) == [first, second]
         assert second.manifest_sha256 == three.manifest_sha256(MODEL, 3)
 

@@ -97,6 +97,13 @@ class ModelStore(Protocol):
         """Return the champion, None before the first. Raises `CorruptModel` when the pointer is unreadable."""
         ...
 
+    def settled_champion(self, model: str) -> Champion | None:
+        """Return the champion once it survives a power loss, to learn the outcome of a `write_champion` that failed.
+
+        Raises as `champion`, and `Unavailable` while that cannot be achieved.
+        """
+        ...
+
     def history(self, model: str, *, whole: bool = False) -> list[Champion]:
         """Return every champion so far, oldest first; the last is the current one.
 

@@ -133,6 +133,19 @@ class DirectoryStore:
         text = self._read(path, remedy="restore it, or write the last line of champion_history.jsonl into it")
         return None if text is None else parse(Champion, text, where=str(path))
 
+    def settled_champion(self, model: str) -> Champion | None:
+        """See `ModelStore`."""
+        home = self._model_directory(model)
+        try:
+            sync_directory(home)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Unavailable(
+                f"cannot sync {home}: {error}; it is not certain that its champion survives a power loss"
+            ) from error
+        return self.champion(model)
+
     def history(self, model: str, *, whole: bool = False) -> list[Champion]:
         """See `ModelStore`."""
         found = self._history(model)

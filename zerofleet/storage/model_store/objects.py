@@ -168,6 +168,10 @@ class ObjectStore:
         """See `ModelStore`."""
         return self._pointer(model)[0]
 
+    def settled_champion(self, model: str) -> Champion | None:
+        """See `ModelStore`: what can be read of an object store is durable."""
+        return self.champion(model)
+
     def history(self, model: str, *, whole: bool = False) -> list[Champion]:
         """See `ModelStore`."""
         present = self.champion(model)  # read first: every earlier champion has its line
