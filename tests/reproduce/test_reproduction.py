@@ -79,6 +79,12 @@ def test_the_report_has_a_verdict_with_its_evidence_for_every_claim(report):
     assert (long["verdict"], long["trained_games"]) == ("not run", 600)
     assert long["reason"] == "the claim is about 1,000,000 games of training, this profile has 600"
     assert long["estimate"]["games"] == 30
+    short, (arm,) = (
+        claims["a claim about a shorter training"],
+        [arm for one in report["experiments"] for arm in one["arms"] if arm["name"] == "learned"],
+    )
+    assert [row["trained_games"] for row in arm["rows"]] == [200, 400, 600]
+    assert (short["trained_games"], short["estimate"]) == (400, arm["rows"][1]["figures"]["won"])
     assert sum(report["verdicts"].values()) == len(claims)
     assert report["uncovered"][0]["thesis"] == "42"
     assert [one["command"] for one in report["experiments"]] == [
@@ -169,7 +175,7 @@ def test_a_training_that_diverges_is_a_verdict_and_stops_no_other_stage(tiny, tm
         "matched",
     ]
     assert claims["learning gains"]["reason"].startswith("td.learned.0: weights are not finite")
-    assert report["verdicts"]["diverged"] == 2
+    assert report["verdicts"]["diverged"] == 3
     assert "Diverged: td.learned.0" in html_page(report)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,7 @@ Measured: TypeAlias = dict[str, dict[int, dict[str, float]]]
 _SHOWN: tuple[Figure, ...] = tuple(name for name in FIGURES if name not in {"kept", "opened"})
 """Figures of every meeting; where positions take the place of games, those kept are those won."""
 _ENOUGH = 0.98  # share of the stated games of training; loops end with a whole block
+_MOST = 1.25  # longer trainings are judged by a claim of their own; budgets in samples meet a number of games only roughly
 
 
 def build_report(
@@ -203,7 +205,7 @@ def _claim(
         "estimate": None if found is None else found.as_json(),
         "seats": sorted({tally.seat for tally in chosen}),
         "nodes_per_move": _mean([tally.subject_nodes for tally in chosen]),
-        "trained_games": lengths.here.get(claim.arm, 0),
+        "trained_games": max((tally.at for tally in chosen), default=lengths.here.get(claim.arm, 0)),
         "verdict": decided,
         "reason": reason,
     }
@@ -222,14 +224,19 @@ def _of_measure(claim: Claim, measures: Measured) -> Estimate | None:
 
 
 def _chosen(claim: Claim, tallies: Iterable[Tally]) -> list[Tally]:
-    """Return the tallies of a claim: its meeting and seat, at the last judgements of each seed."""
+    """Return the tallies of a claim: its meeting and seat, at the judgements of each seed that decide it."""
     fitting = [tally for tally in tallies if tally.meeting == claim.meeting and claim.seat in {0, tally.seat}]
     places = {
-        seed: sorted({tally.at for tally in fitting if tally.seed == seed})[-claim.last :]
-        for seed in {tally.seed for tally in fitting}
+        seed: _places(claim, {tally.at for tally in fitting if tally.seed == seed}) for seed in {one.seed for one in fitting}
     }
     kept = [tally for tally in fitting if tally.at in places[tally.seed]]
     return [tally.opened_with(claim.opening) for tally in kept] if claim.opening else kept
+
+
+def _places(claim: Claim, judged: set[int]) -> list[int]:
+    """Return the games of training of the judgements that decide a claim; the first of all where every one has too many."""
+    most = _MOST * claim.games if claim.games else math.inf
+    return ([at for at in sorted(judged) if at <= most] or sorted(judged)[:1])[-claim.last :]
 
 
 def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
