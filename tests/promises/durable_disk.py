@@ -44,9 +44,9 @@ class DurableDisk:
         The directories above the synced ones count as durable.
         """
         target.mkdir(parents=True)
-        synced = set(self._places.values())
-        for inode, place in self._places.items():
-            if place.is_relative_to(self.root) and place.parent not in synced:
+        synced = {inode: place for inode, place in self._places.items() if place.is_relative_to(self.root)}
+        for inode, place in synced.items():
+            if place.parent not in synced.values():
                 self._restore(inode, target / place.relative_to(self.root))
         return target
 

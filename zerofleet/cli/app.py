@@ -165,7 +165,7 @@ COMMANDS = {
     ),
     "games": Command(
         "zerofleet.cli.commands.games:app",
-        "List and check games, draw positions, replay and export stored games",
+        "List, check and draw games; replay and export stored ones",
         _LOOK,
         (
             "zerofleet games available",
