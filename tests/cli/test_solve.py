@@ -4,8 +4,14 @@ import pytest
 
 LATE = "d d d d d d e c b e a b c e"
 TOO_LARGE = (
-    "abalone", "chinese_checkers", "chinese_checkers_rhombus", "chinese_checkers_star37", "othello", "rock_paper_scissors", "take_six"
-)  # fmt: skip
+    "abalone",
+    "chinese_checkers",
+    "chinese_checkers_rhombus",
+    "chinese_checkers_star37",
+    "othello",
+    "rock_paper_scissors",
+    "take_six",
+)
 
 
 def test_a_position_is_drawn_and_every_move_scored(zerofleet):
