@@ -26,7 +26,6 @@ Measured: TypeAlias = dict[str, dict[int, dict[str, float]]]
 _SHOWN: tuple[Figure, ...] = tuple(name for name in FIGURES if name not in {"kept", "opened"})
 """Figures of every meeting; where positions take the place of games, those kept are those won."""
 _ENOUGH = 0.98  # share of the stated games of training; loops end with a whole block
-_MOST = 1.25  # longer trainings are judged by a claim of their own; budgets in samples meet a number of games only roughly
 
 
 def build_report(
@@ -235,7 +234,7 @@ def _chosen(claim: Claim, tallies: Iterable[Tally]) -> list[Tally]:
 
 def _places(claim: Claim, judged: set[int]) -> list[int]:
     """Return the games of training of the judgements that decide a claim; the first of all where every one has too many."""
-    most = _MOST * claim.games if claim.games else math.inf
+    most = claim.most_games or math.inf
     return ([at for at in sorted(judged) if at <= most] or sorted(judged)[:1])[-claim.last :]
 
 

@@ -81,6 +81,8 @@ class Claim(Bar):
     """Number of last judgements whose games are taken together."""
     games: int = Field(default=0, ge=0)
     """Games of training that the claim is about; with fewer it is not decided. 0: those of the profile full, if any."""
+    most_games: int = Field(default=0, ge=0)
+    """Judgements after more games of training do not decide the claim, as one about exactly 100,000 games; 0: no bound."""
     measure: str = ""
     """Measure, in place of a figure of meetings: a count of a benchmark, or, with an arm, one of its training, by seed."""
 
