@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from ui.catalogue import Catalogue
 from ui.climbs import ClimbEndpoints
+from ui.comparing import ComparisonEndpoints, Comparisons
 from ui.endpoints import API, openapi, routes
 from ui.exporting import ExportEndpoints
 from ui.ladder_jobs import LadderJobs
@@ -87,6 +88,7 @@ def create_app(
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies, tables).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     endpoints += SetupEndpoints(catalogue).endpoints()
+    endpoints += ComparisonEndpoints(catalogue, Comparisons(servers)).endpoints()
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 
     async def describe_api(request: Request) -> Response:
