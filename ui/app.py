@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from ui.catalogue import Catalogue
 from ui.climbs import ClimbEndpoints
+from ui.comparing import ComparisonEndpoints, Comparisons
 from ui.compiling import CompilingEndpoints
 from ui.endpoints import API, openapi, routes
 from ui.exporting import ExportEndpoints
@@ -88,6 +89,7 @@ def create_app(
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies, tables).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     endpoints += [*SetupEndpoints(catalogue).endpoints(), *CompilingEndpoints().endpoints()]
+    endpoints += ComparisonEndpoints(catalogue, Comparisons(servers)).endpoints()
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 
     async def describe_api(request: Request) -> Response:

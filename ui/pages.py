@@ -55,6 +55,7 @@ class Pages:
             Route("/login", self.login, methods=["GET", "POST"]),
             Route("/runs/{run}", self.first_page),
             *(Route(f"/runs/{{run}}/{name}", self._showing(f"{name}.html")) for name in RUN_PAGES),
+            Route("/runs/{run}/compare", self._showing("compare.html")),
             Route("/runs/{run}/games/{uid}", self._showing("replay.html")),
         ]
 

@@ -51,6 +51,14 @@ function lineage(version) {
   return line.length ? [el("p", {}, "Trained from ", line.flatMap((at, i) => [i ? " ← " : "", el("button", { type: "button", class: "link", onclick: () => open(at) }, `${at}`)]))] : [];
 }
 
+/** Return the links to comparisons of a version: with its parent and with the champion. */
+function comparisons(version) {
+  const parent = models.find((row) => row.version === version)?.parent_version, crowned = models.find((row) => row.is_champion)?.version;
+  const others = [...new Set([parent, crowned])].filter((other) => other && other !== version && models.some((row) => row.version === other));
+  const link = (other) => el("a", { href: `compare?${new URLSearchParams({ first: other, second: version })}` }, `version ${other}${other === crowned ? " (champion)" : ""}`);
+  return others.length ? [el("p", {}, "Compare with ", others.flatMap((other, i) => [i ? ", " : "", link(other)]))] : [];
+}
+
 async function open(version) {
   history.replaceState(null, "", `#v${version}`);
   list();
@@ -67,7 +75,7 @@ async function open(version) {
     detail.replaceChildren(
       el("h2", {}, `Version ${version}`), ...promotion(about),
       el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, value === "" ? "none" : value)])),
-      ...lineage(version), ...matchOf(about),
+      ...lineage(version), ...comparisons(version), ...matchOf(about),
       el("h2", {}, "Files"),
       el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Files" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
   } catch (error) {

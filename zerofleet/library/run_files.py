@@ -250,6 +250,18 @@ class OpenRun:
         with self._guard:
             return list_games(self._opened(), limit=limit, before=before)
 
+    def newest_logged(self, limit: int, *, before: int | None = None) -> tuple[int, list[LoggedGame]]:
+        """Return the number below which games were taken, and at most `limit` of them as they are stored, newest first.
+
+        Damaged entries are left out. Raises `RunDirectoryError`; a run whose trainer has stored nothing yet has none.
+        """
+        with self._guard:
+            if self._log is None and not self.paths.replay.is_dir():
+                return 0, []
+            log = self._opened()
+            end = log.end_index if before is None else min(before, log.end_index)
+            return end, list(newest(log, limit, before=end))
+
     def finished(self, *, limit: int, after: int = -1) -> FinishedGames:
         """Return at most `limit` games with numbers above `after`, newest first, kept for `stored`.
 

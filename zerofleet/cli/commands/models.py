@@ -11,6 +11,7 @@ import typer
 
 from games.core import Game
 from zerofleet.cli import screen
+from zerofleet.cli.commands.compare_models import compare
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
@@ -33,7 +34,7 @@ Version = Annotated[int, typer.Argument(metavar="VERSION", min=1, help="Model ve
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Reason, recorded in the history.")]
 
 app = typer.Typer(
-    help="List, verify, promote and roll back models.",
+    help="List, compare, verify, promote and roll back models.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -99,6 +100,9 @@ def show(
         table.add_row(name, f"{stored.size:,} bytes, sha256 {stored.sha256[:16]}…")
     table.add_row("stored at", f"{store.location}/{model}/{version}")
     screen.out().print(table)
+
+
+app.command("compare")(compare)
 
 
 @app.command("verify")
