@@ -48,7 +48,7 @@ def test_a_line_of_moves_takes_the_place_of_stored_games(zerofleet, pair):
         (("1", "7"), "7"),
         (("1", "1"), "with itself"),
         (("1", "newest"), "not a version"),
-        (("1", "2", "--positions", "2001"), "2001"),
+        (("1", "2", "--positions", "2001"), "2000 or less"),
         (("1", "2", "--moves", "a1 a1"), "move 2"),
     ],
 )
