@@ -60,6 +60,7 @@ def uniform(legal):
     return listed / listed.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 async def test_identical_models_differ_nowhere(run):
     async with models_of(run, (2,)) as network:
         found = (await compare_opinions(sampled_positions(run, Sample()), (network, network), (2, 2))).view()
@@ -195,6 +196,7 @@ def test_manifests_are_compared_entry_by_entry(run):
     assert found.matches == ()
 
 
+@pytest.mark.slow
 def test_the_match_between_two_versions_is_found(tmp_path):
     make_compared_run(tmp_path / "run", games=1)
     run = OpenRun("run", RunPaths(tmp_path / "run"))
@@ -221,6 +223,7 @@ def test_versions_that_cannot_be_compared_are_refused_with_the_reason(run):
     assert [version_named(run, name) for name in ("champion", "1", "model:2")] == [2, 1, 2]
 
 
+@pytest.mark.slow
 async def test_a_damaged_version_is_refused(tmp_path):
     make_compared_run(tmp_path / "run", games=1)
     (tmp_path / "run" / "models" / "tic_tac_toe" / "2" / "weights.safetensors").write_bytes(b"nothing")
@@ -228,6 +231,7 @@ async def test_a_damaged_version_is_refused(tmp_path):
         await in_this_process(OpenRun("run", RunPaths(tmp_path / "run")), (1, 2))
 
 
+@pytest.mark.slow
 def test_a_position_with_hidden_cards_is_drawn_as_its_player_sees_it(tmp_path):
     make_compared_run(tmp_path / "run", "take_six", games=1)
     run = OpenRun("run", RunPaths(tmp_path / "run"))

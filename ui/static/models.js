@@ -27,7 +27,7 @@ function histogram(pairs) {
   return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Pairs of games by points" }, table([
     ["points of a pair", ([points]) => PAIRS[points], { right: true }],
     ["pairs", ([, number]) => count(number), { right: true }],
-    ["", ([, number]) => svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, height: 8, width: (100 * number) / most }))],
+    [el("span", { class: "hidden" }, "share"), ([, number]) => svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, height: 8, width: (100 * number) / most }))],
   ], [...pairs.entries()], { caption: "Pairs of games by points" }));
 }
 

@@ -138,7 +138,7 @@ class OpinionComparison(Value):
     """False if both policies are uniform in every position, as those of networks without a policy head."""
     total_variation: MeanFigure
     divergence: MeanFigure
-    """Of the first policy from the second, in nats."""
+    """Kullback-Leibler divergence of the first policy from the second, in nats."""
     reverse_divergence: MeanFigure
     same_best: MeanFigure
     """Share of positions in which both prefer the same move."""
