@@ -60,6 +60,7 @@ def uniform(legal):
     return listed / listed.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.slow
 async def test_identical_models_differ_nowhere(run):
     async with models_of(run, (2,)) as network:
         found = (await compare_opinions(sampled_positions(run, Sample()), (network, network), (2, 2))).view()
@@ -183,6 +184,8 @@ def test_the_interval_of_a_mean_counts_positions_of_one_game_as_dependent():
     apart = mean_figure(numbers, np.arange(4), is_sample=True)
     assert together.mean == apart.mean == 0.5
     assert together.high - together.low > apart.high - apart.low
+    bounded = mean_figure(numbers, np.array([0, 0, 1, 1]), is_sample=True, within=(0.0, 1.0))
+    assert (bounded.low, bounded.high) == (0.0, 1.0)
 
 
 def test_manifests_are_compared_entry_by_entry(run):
@@ -195,6 +198,7 @@ def test_manifests_are_compared_entry_by_entry(run):
     assert found.matches == ()
 
 
+@pytest.mark.slow
 def test_the_match_between_two_versions_is_found(tmp_path):
     make_compared_run(tmp_path / "run", games=1)
     run = OpenRun("run", RunPaths(tmp_path / "run"))
@@ -221,6 +225,7 @@ def test_versions_that_cannot_be_compared_are_refused_with_the_reason(run):
     assert [version_named(run, name) for name in ("champion", "1", "model:2")] == [2, 1, 2]
 
 
+@pytest.mark.slow
 async def test_a_damaged_version_is_refused(tmp_path):
     make_compared_run(tmp_path / "run", games=1)
     (tmp_path / "run" / "models" / "tic_tac_toe" / "2" / "weights.safetensors").write_bytes(b"nothing")
@@ -228,6 +233,7 @@ async def test_a_damaged_version_is_refused(tmp_path):
         await in_this_process(OpenRun("run", RunPaths(tmp_path / "run")), (1, 2))
 
 
+@pytest.mark.slow
 def test_a_position_with_hidden_cards_is_drawn_as_its_player_sees_it(tmp_path):
     make_compared_run(tmp_path / "run", "take_six", games=1)
     run = OpenRun("run", RunPaths(tmp_path / "run"))

@@ -43,6 +43,7 @@ async def pages(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
+@pytest.mark.slow
 async def test_the_answers_are_those_of_the_command_line(pages, folder, capsys):
     words = ("models", "compare", "tic_tac_toe", "1", "champion", "--run-dir", str(folder / "pair"), "--seed", "3", "--json")
     with pytest.raises(SystemExit):
@@ -54,6 +55,7 @@ async def test_the_answers_are_those_of_the_command_line(pages, folder, capsys):
     assert positions["rows"][0]["total_variation"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "schema"), [("", "VersionComparison"), ("/positions", "OpinionComparison")])
 async def test_the_answers_are_those_of_the_openapi_document(pages, path, schema):
     document = (await pages.get("/api/v1/openapi.json")).json()

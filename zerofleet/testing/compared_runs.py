@@ -72,7 +72,7 @@ def publish_perceptron(
             train_steps=steps,
             games_seen=10 * steps,
             created_at_ms=CREATED_AT_MS + steps,
-            network={"kind": "perceptron", "hidden": [HIDDEN]},
+            network={"kind": "perceptron", "hidden": (HIDDEN,)},
             heads=("policy", "value"),
             golden=golden,
         )
