@@ -184,6 +184,8 @@ def test_the_interval_of_a_mean_counts_positions_of_one_game_as_dependent():
     apart = mean_figure(numbers, np.arange(4), is_sample=True)
     assert together.mean == apart.mean == 0.5
     assert together.high - together.low > apart.high - apart.low
+    bounded = mean_figure(numbers, np.array([0, 0, 1, 1]), is_sample=True, within=(0.0, 1.0))
+    assert (bounded.low, bounded.high) == (0.0, 1.0)
 
 
 def test_manifests_are_compared_entry_by_entry(run):

@@ -24,7 +24,7 @@ function manifests() {
   const shown = byId("differences").checked ? differing : settings;
   byId("differing").textContent = `${differing.length} of ${settings.length} entries differ`;
   byId("manifests").replaceChildren(table([
-    [el("span", { class: "hidden" }, "difference"), (one) => (one.differs ? el("span", { class: "differs" }, "≠", el("span", { class: "hidden" }, "differs")) : "")],
+    ["differs", (one) => (one.differs ? el("span", { class: "differs" }, "≠", el("span", { class: "hidden" }, "yes")) : "")],
     ["entry", (one) => one.name],
     [`A: version ${first.version}`, (one) => one.first ?? "–", { wide: true }],
     [`B: version ${second.version}`, (one) => one.second ?? "–", { wide: true }],
@@ -48,8 +48,8 @@ const interval = ({ low, high }, write) => (low === null ? "–" : `${write(low)
 function figures() {
   const number = (found) => found.toFixed(4), difference = (found) => signed(found, 4), { first, second } = opinions;
   byId("figures").replaceChildren(table([
-    ["figure", ([name]) => name, { wide: true }],
-    ["mean", ([, figure, write]) => write(figure.mean), { right: true }],
+    ["mean of", ([name]) => name, { wide: true }],
+    ["value", ([, figure, write]) => write(figure.mean), { right: true }],
     ["95 % interval", ([, figure, write]) => interval(figure, write), { right: true }],
   ], [
     ["distance of the policies", opinions.total_variation, number],
@@ -87,7 +87,7 @@ function card(row, place) {
       ["move", ({ move }) => move],
       ["prior A", ({ first }) => percentage(first), { right: true }],
       ["prior B", ({ second }) => percentage(second), { right: true }],
-      [el("span", { class: "hidden" }, "bars"), ({ first, second }) => bars(first, second)],
+      ["A over B", ({ first, second }) => bars(first, second)],
     ], row.priors, { caption: `Best moves of both, ${row.legal} legal`, rowClass: ({ move }) => (move === row.first_best || move === row.second_best ? "played" : "") }),
     el("p", { class: "links" }, ...links(row)));
 }

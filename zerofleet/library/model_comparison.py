@@ -59,6 +59,7 @@ MOST_ROWS = 100
 MOVES_SHOWN = 3  # of each version
 ROWS_AT_ONCE = 64  # of a request, between which a comparison can be cancelled
 UNIFORM_WITHIN = 1e-3  # of a float16 probability
+_BOUNDS = {"total_variation": (0.0, 1.0), "same_best": (0.0, 1.0), "value_gap": (0.0, 2.0), "value_shift": (-2.0, 2.0)}
 HERE, SERVER = "this process", "an inference server"
 
 
@@ -108,7 +109,7 @@ class PositionDifference(Value):
     divergence: float
     """Kullback-Leibler divergence of the first policy from the second, in nats."""
     reverse_divergence: float
-    """That of the second policy from the first."""
+    """Divergence of the second policy from the first, in nats."""
     first_value: float
     second_value: float
     first_best: str
@@ -138,7 +139,7 @@ class OpinionComparison(Value):
     """False if both policies are uniform in every position, as those of networks without a policy head."""
     total_variation: MeanFigure
     divergence: MeanFigure
-    """Kullback-Leibler divergence of the first policy from the second, in nats."""
+    """Divergence of the first policy from the second, in nats."""
     reverse_divergence: MeanFigure
     same_best: MeanFigure
     """Share of positions in which both prefer the same move."""
@@ -200,7 +201,10 @@ class ComparedOpinions:
             "value_shift": shift,
         }
         is_sample = self.chosen.source == "stored games"
-        means = {name: mean_figure(of, self.chosen.group, is_sample=is_sample) for name, of in figures.items()}
+        means = {
+            name: mean_figure(of, self.chosen.group, is_sample=is_sample, within=_BOUNDS.get(name, (0.0, np.inf)))
+            for name, of in figures.items()
+        }
         return OpinionComparison(
             first=self.versions[0],
             second=self.versions[1],

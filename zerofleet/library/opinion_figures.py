@@ -45,8 +45,10 @@ def total_variation(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.asarray(np.abs(first - second).sum(axis=1) / 2)
 
 
-def mean_figure(numbers: np.ndarray, group: np.ndarray, *, is_sample: bool) -> MeanFigure:
-    """Return the mean of numbers [N] with the interval over the games `group` (int64 [N]) as clusters."""
+def mean_figure(
+    numbers: np.ndarray, group: np.ndarray, *, is_sample: bool, within: tuple[float, float] = (-np.inf, np.inf)
+) -> MeanFigure:
+    """Return the mean of numbers [N], all `within` bounds, with the interval over the games `group` (int64 [N]) as clusters."""
     mean = float(numbers.mean())
     _, places = np.unique(group, return_inverse=True)
     clusters = int(places.max()) + 1
@@ -54,4 +56,5 @@ def mean_figure(numbers: np.ndarray, group: np.ndarray, *, is_sample: bool) -> M
         return MeanFigure(mean=mean, low=None, high=None)
     sums = np.bincount(places, weights=numbers - mean)
     error = float(np.sqrt((sums**2).sum() * clusters / (clusters - 1)) / len(numbers))
-    return MeanFigure(mean=mean, low=mean - Z_95 * error, high=mean + Z_95 * error)
+    low, high = max(within[0], mean - Z_95 * error), min(within[1], mean + Z_95 * error)
+    return MeanFigure(mean=mean, low=low, high=high)
