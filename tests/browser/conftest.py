@@ -179,14 +179,22 @@ def open_page(browser: Browser, address: str) -> Iterator[Opener]:
 
 
 @pytest.fixture(scope="session")
-def keep() -> Callable[[Page, str], None]:
-    """Return the function that keeps a screenshot under a name, in the folder `ZEROFLEET_TEST_SCREENSHOTS` where one is set."""
-    folder = os.environ.get("ZEROFLEET_TEST_SCREENSHOTS")
+def screenshots() -> Path | None:
+    """Return the folder that keeps pictures, `ZEROFLEET_TEST_SCREENSHOTS` where one is set; create it."""
+    if not (folder := os.environ.get("ZEROFLEET_TEST_SCREENSHOTS")):
+        return None
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def keep(screenshots: Path | None) -> Callable[[Page, str], None]:
+    """Return the function that keeps a screenshot under a name, where a folder for them is set."""
 
     def keep_one(page: Page, name: str) -> None:
-        if folder:
+        if screenshots:
             width = page.viewport_size["width"] if page.viewport_size else 0
-            page.screenshot(path=Path(folder) / f"{name}-{width}.png", full_page=True)
+            page.screenshot(path=screenshots / f"{name}-{width}.png", full_page=True)
 
     return keep_one
 
