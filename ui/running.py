@@ -105,7 +105,7 @@ class WatchedGames:
 
 
 class _Seen:
-    """What a run's worker shows for a seat, and the positions of its last answers."""
+    """Games of a run's worker in the view of a seat, and the positions of its last answers."""
 
     def __init__(self, run: OpenRun, source: WorkerGames) -> None:
         self.looks: deque[Mapping[tuple[str, int], GameInProgress]] = deque(maxlen=LOOKS_KEPT)

@@ -104,7 +104,7 @@ class StudyView(StrictValue):
 
 
 class OutcomeView(StrictValue):
-    """What everybody sees after a move, in some of the sampled worlds."""
+    """Public outcome of a move, in some of the sampled worlds."""
 
     name: str
     visits: int

@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 from fuzz_files import OLD, ROOT, file_target, game_targets, old, text_target
-from fuzz_models import MODEL, archive
+from fuzz_models import MODEL
 from fuzz_mutation import mutate_bytes, mutate_json, mutate_json_lines, mutate_lines, mutate_toml
 from fuzz_targets import Target, reader
 from pydantic import ValidationError
@@ -62,6 +62,7 @@ from zerofleet.strength.tournaments.play import restored
 from zerofleet.supervisor.child import Child, ChildPlan
 from zerofleet.supervisor.leftovers import end_leftovers
 from zerofleet.supervisor.overview import _latest, live_service
+from zerofleet.testing.models import sample_archive
 
 __all__ = ["format_targets"]
 
@@ -150,7 +151,7 @@ def _in_memory(root: Path, game: Game) -> list[Target]:
 
 def _models(root: Path) -> list[Target]:
     home, weights = f"run/models/{MODEL}", model_checks._check_weights
-    archives = [old(f"{home}/1/model.pt"), archive()]
+    archives = [old(f"{home}/1/model.pt"), sample_archive()]
     history, lines = old(f"{home}/champion_history.jsonl"), mutate_json_lines
 
     def at(path: Path) -> DirectoryStore:

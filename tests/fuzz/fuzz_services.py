@@ -53,7 +53,7 @@ _FAULTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN}
 
 @dataclass
 class Server:
-    """What a server registered with grpc."""
+    """Interceptors and handlers of a server."""
 
     interceptors: tuple[Any, ...]
     handlers: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a target of the fuzzer is: valid inputs, a mutation, and a call whose outcome is a label or a fault."""
+"""Targets of the fuzzer: valid inputs, a mutation, and a call whose outcome is a label or a fault."""
 
 from __future__ import annotations
 

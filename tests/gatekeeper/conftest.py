@@ -4,10 +4,8 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
-import io
 import json
 import sys
-import zipfile
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -18,18 +16,16 @@ from safetensors.numpy import save
 
 import games
 from games.core import make
-from games.positions import parameters_text
 from gatekeeper import referee
 from gatekeeper.service import open_gatekeeper
 from gatekeeper.settings import GatekeeperSettings
-from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
-from zerofleet.contracts.manifests import Golden, Manifest
 from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
 from zerofleet.evaluators.base import Evaluation
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.strength.matches import MatchSettings
+from zerofleet.testing.models import manifest_of, sample_archive, uniform_golden
 
 assert games
 sys.path.insert(0, str(Path(__file__).parent))
@@ -100,36 +96,7 @@ class FakeInference:
 def template():
     """Return the manifest of a tic-tac-toe model; the store fills in version and files."""
     game = make(MODEL)
-    spec = game.spec()
-    states, legal = sample_positions(game, games=1, seed=3)
-    policy = (legal >= 0) / (legal >= 0).sum(axis=1, keepdims=True)
-    return Manifest(
-        model=MODEL,
-        game=spec.name,
-        parameters=parameters_text(game),
-        rules_version=spec.rules_version,
-        encoder=encoder_fingerprint(game),
-        planes=spec.planes,
-        num_actions=spec.num_actions,
-        max_legal=spec.max_legal,
-        num_players=spec.num_players,
-        parent_version=0,
-        train_steps=10,
-        games_seen=3,
-        created_at_ms=1_700_000_000_000,
-        network={"blocks": 1},
-        heads=("policy", "value"),
-        golden=Golden.of(states, legal, policy, np.zeros((len(states), 2))),
-    )
-
-
-def archive():
-    """Return a zip with the entries of TorchScript."""
-    out, empty_tuple = io.BytesIO(), b"\x80\x02)."  # pickled
-    with zipfile.ZipFile(out, "w") as file:
-        for name, content in {"constants.pkl": empty_tuple, "data.pkl": empty_tuple, "code/__torch__.py": b"code"}.items():
-            file.writestr(f"model/{name}", content)
-    return out.getvalue()
+    return manifest_of(game, uniform_golden(game), network={"blocks": 1})
 
 
 class Models:
@@ -144,7 +111,7 @@ class Models:
         self._template = self._template or template()
         number = len(self.store.versions(MODEL)) + 1
         weights = save({"stem.weight": np.full((2, 3), number, np.float32)})
-        files = {"model.pt": archive(), "weights.safetensors": weights, "model.py": b"import torch\n"}
+        files = {"model.pt": sample_archive(), "weights.safetensors": weights, "model.py": b"import torch\n"}
         version = self.store.publish(MODEL, files, dataclasses.replace(self._template, **changes))
         return version, self.store.manifest_sha256(MODEL, version)
 

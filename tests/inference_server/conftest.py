@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import sys
 import tempfile
-import zipfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,16 +15,16 @@ from tritonclient.grpc import service_pb2_grpc
 
 import games
 from games.core import Game, make
-from games.positions import parameters_text
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
-from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
-from zerofleet.contracts.manifests import Golden, Manifest
+from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.manifests import Golden
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.presets import InferenceSettings
 from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.testing.models import manifest_of, sample_archive
 
 assert games
 sys.path.insert(0, str(Path(__file__).parent))
@@ -63,40 +61,14 @@ def publish(store, game) -> Callable[[], int]:
     """Store another version, with files that pass for a model as long as nobody loads them, and these extra heads."""
 
     def add(*heads: str) -> int:
-        spec = game.spec()
         states, legal = sample_positions(game, games=1, seed=1)
         extra = {"opponents": np.full((len(states), ACTIONS), 1 / ACTIONS), "plies_left": np.zeros((len(states), 1))}
-        archive = io.BytesIO()
-        with zipfile.ZipFile(archive, "w") as file:
-            for name in ("constants.pkl", "data.pkl"):
-                file.writestr(f"model/{name}", b"\x80\x02).")  # an empty tuple, pickled
-            file.writestr("model/code/forward.py", str(len(store.versions(MODEL))))
-        manifest = Manifest(
-            model=MODEL,
-            game=spec.name,
-            parameters=parameters_text(game),
-            rules_version=spec.rules_version,
-            encoder=encoder_fingerprint(game),
-            planes=spec.planes,
-            num_actions=spec.num_actions,
-            max_legal=spec.max_legal,
-            num_players=spec.num_players,
-            parent_version=0,
-            train_steps=0,
-            games_seen=0,
-            created_at_ms=0,
-            network={},
-            heads=("policy", "value", *heads),
-            golden=Golden.of(
-                states,
-                legal,
-                uniform_policy(legal),
-                expected_value(states, legal, 0),
-                [extra.get(head, extra["plies_left"]) for head in heads],
-            ),
-        )
+        of_heads = [extra.get(head, extra["plies_left"]) for head in heads]
+        golden = Golden.of(states, legal, uniform_policy(legal), expected_value(states, legal, 0), of_heads)
+        manifest = manifest_of(game, golden, heads=("policy", "value", *heads))
+        archive = sample_archive(str(len(store.versions(MODEL))).encode())
         weights = save({"stem.weight": np.full(3, len(store.versions(MODEL)), np.float32)})
-        files = {"model.pt": archive.getvalue(), "weights.safetensors": weights, "model.py": b"import torch\n"}
+        files = {"model.pt": archive, "weights.safetensors": weights, "model.py": b"import torch\n"}
         return store.publish(MODEL, files, manifest)
 
     return add

@@ -1,4 +1,4 @@
-"""What a worker does when the gatekeeper or the stream answers with an error."""
+"""A worker whose gatekeeper or stream answers with an error."""
 
 from __future__ import annotations
 

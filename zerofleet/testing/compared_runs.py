@@ -6,15 +6,15 @@ The second version has the weights of the first one, with other biases of its he
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save
 
 from games.core import Game, make
-from games.positions import parameters_text
-from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
-from zerofleet.contracts.manifests import Golden, Manifest
+from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.manifests import Golden
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import encode_record
@@ -24,7 +24,7 @@ from zerofleet.evaluators.in_process.layers import PerceptronNetwork
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.runs import RunDirectory
-from zerofleet.testing.models import sample_files
+from zerofleet.testing.models import manifest_of, sample_files, uniform_golden
 
 __all__ = ["game_uid", "make_compared_run", "perceptron_tensors", "publish_perceptron"]
 
@@ -53,34 +53,19 @@ def publish_perceptron(
     store: DirectoryStore, game: Game, tensors: Mapping[str, np.ndarray], *, parent: int = 0, steps: int = 100
 ) -> int:
     """Publish a perceptron with these weights; return its version."""
-    spec = game.spec()
+    manifest = manifest_of(
+        game,
+        uniform_golden(game),
+        parent_version=parent,
+        train_steps=steps,
+        games_seen=10 * steps,
+        created_at_ms=CREATED_AT_MS + steps,
+        network={"kind": "perceptron", "hidden": (HIDDEN,)},
+    )
     states, legal = sample_positions(game, games=1, seed=3)
-    listed = (legal >= 0) / (legal >= 0).sum(axis=1, keepdims=True)
-
-    def manifest(golden: Golden) -> Manifest:
-        return Manifest(
-            model=model_name(game),
-            game=spec.name,
-            parameters=parameters_text(game),
-            rules_version=spec.rules_version,
-            encoder=encoder_fingerprint(game),
-            planes=spec.planes,
-            num_actions=spec.num_actions,
-            max_legal=spec.max_legal,
-            num_players=spec.num_players,
-            parent_version=parent,
-            train_steps=steps,
-            games_seen=10 * steps,
-            created_at_ms=CREATED_AT_MS + steps,
-            network={"kind": "perceptron", "hidden": (HIDDEN,)},
-            heads=("policy", "value"),
-            golden=golden,
-        )
-
-    unknown = manifest(Golden.of(states, legal, listed, np.zeros((len(states), spec.num_players))))
-    policy, value, _ = PerceptronNetwork(unknown, tensors, spec)(LeafBatch(states, legal))
+    policy, value, _ = PerceptronNetwork(manifest, tensors, game.spec())(LeafBatch(states, legal))
     files = sample_files() | {WEIGHTS_FILE: save(dict(tensors))}
-    return store.publish(model_name(game), files, manifest(Golden.of(states, legal, policy, value)))
+    return store.publish(model_name(game), files, replace(manifest, golden=Golden.of(states, legal, policy, value)))
 
 
 def make_compared_run(root: Path, name: str = "tic_tac_toe", *, action: int = 4, shift: float = 2.0, games: int = 9) -> None:

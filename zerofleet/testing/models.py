@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import zipfile
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save
 
 import games
+from games.core import Game
+from games.positions import parameters_text
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.manifests import Golden, Manifest
+from zerofleet.contracts.naming import model_name
 
-__all__ = ["MODEL", "sample_archive", "sample_files", "sample_manifest"]
+__all__ = ["MODEL", "manifest_of", "sample_archive", "sample_files", "sample_manifest", "uniform_golden"]
 
 MODEL = "tic_tac_toe"
 EMPTY_TUPLE = b"\x80\x02)."  # pickled
@@ -34,16 +39,13 @@ def sample_files(fill: float = 0.5) -> dict[str, bytes]:
     return {"model.pt": sample_archive(), "weights.safetensors": weights, "model.py": b"import torch\n"}
 
 
-def sample_manifest() -> Manifest:
-    """Return the manifest of a model of tic-tac-toe that has played a few games."""
-    game = games.make(MODEL)
+def manifest_of(game: Game, golden: Golden, **changes: Any) -> Manifest:
+    """Return the manifest of a model of a game that has played a few games; `changes` replace some of its fields."""
     spec = game.spec()
-    states, legal = sample_positions(game, games=1, seed=3)
-    policy = (legal >= 0) / (legal >= 0).sum(axis=1, keepdims=True)
-    return Manifest(
-        model=MODEL,
+    manifest = Manifest(
+        model=model_name(game),
         game=spec.name,
-        parameters={"size": "3"},
+        parameters=parameters_text(game),
         rules_version=spec.rules_version,
         encoder=encoder_fingerprint(game),
         planes=spec.planes,
@@ -56,5 +58,19 @@ def sample_manifest() -> Manifest:
         created_at_ms=1_700_000_000_000,
         network={"blocks": 1, "channels": 4},
         heads=("policy", "value"),
-        golden=Golden.of(states, legal, policy, np.zeros((len(states), 2))),
+        golden=golden,
     )
+    return replace(manifest, **changes)
+
+
+def uniform_golden(game: Game) -> Golden:
+    """Return golden positions of a game with a uniform policy and values of 0."""
+    states, legal = sample_positions(game, games=1, seed=3)
+    policy = (legal >= 0) / (legal >= 0).sum(axis=1, keepdims=True)
+    return Golden.of(states, legal, policy, np.zeros((len(states), game.spec().num_players)))
+
+
+def sample_manifest() -> Manifest:
+    """Return the manifest of a model of tic-tac-toe that has played a few games."""
+    game = games.make(MODEL)
+    return manifest_of(game, uniform_golden(game), parameters={"size": "3"})

@@ -16,7 +16,7 @@ def split(weights: np.ndarray) -> np.ndarray:
     The high half is the nearest number of bfloat16, the low one the nearest to what is missing.
     """
     points, inputs, outputs = weights.shape
-    with np.errstate(invalid="ignore"):  # what an infinite weight misses is NaN, which the answers show
+    with np.errstate(invalid="ignore"):  # an infinite weight less its high half is NaN, and so are the answers
         high = _rounded(weights)
         halves = np.stack([high, _rounded(weights - high)])
     bits = (np.ascontiguousarray(halves, np.float32).view(np.uint32) >> 16).astype(np.uint16)
