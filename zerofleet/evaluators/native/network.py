@@ -16,6 +16,7 @@ from games.core import GameSpec
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.errors import CorruptModel, Unavailable
 from zerofleet.evaluators.native import library
+from zerofleet.evaluators.native.blocks import second_level_cache
 from zerofleet.evaluators.native.library import Instructions
 from zerofleet.evaluators.native.plan import Plan, Unsupported, plan_of
 
@@ -100,7 +101,9 @@ def load_native(
         raise Unavailable(f"{path} cannot be read now: {error}") from error
     except (SafetensorError, KeyError) as error:
         raise CorruptModel(f"{path} cannot be read: {error}; export the version again") from error
-    plan = plan_of(manifest, tensors, spec, chosen[0], block=block)
+    # With several threads smaller blocks share a call of few positions better.
+    cache_bytes = second_level_cache() if threads == 1 else 0
+    plan = plan_of(manifest, tensors, spec, chosen[0], block=block, cache_bytes=cache_bytes)
     return NativeNetwork(plan, manifest, instructions=chosen[0], threads=threads)
 
 
