@@ -28,7 +28,7 @@ from trainer.exported_module import serving_module
 from trainer.network import new_network
 from zerofleet.contracts.manifests import Golden, Manifest
 from zerofleet.errors import CorruptModel
-from zerofleet.evaluators.native import Unsupported, blocks, library, load_native, network, plan
+from zerofleet.evaluators.native import Unsupported, library, load_native, plan
 from zerofleet.evaluators.native import split as split_weights
 from zerofleet.evaluators.native.build import FOLDER, LIBRARY, BuildFailed, build, fingerprint
 from zerofleet.evaluators.native.plan import plan_of
@@ -38,7 +38,6 @@ from zerofleet.presets import NetworkSettings
 
 SMALL = {"blocks": 2, "channels": 24, "policy_channels": 3, "value_channels": 2, "value_hidden": 9}
 ROWS = 37
-LARGE_CACHE = 2 << 20
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -191,28 +190,6 @@ def test_wide_networks_in_every_size_of_block_answer_as_the_exported_module(tmp_
     assert_equal_answers(answers[0], module, states, legal, network.precision)
     for others in answers[1:]:
         for one, other in zip(answers[0], others, strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("instructions", instruction_sets())
-def test_a_network_in_blocks_of_either_rule_gives_equal_answers_and_has_the_memory_for_them(
-    tmp_path, monkeypatch, instructions
-):
-    monkeypatch.setattr(blocks, "_LARGE_NETWORK_BYTES", 0)
-    spec, manifest, path, _ = stored(tmp_path, "connect_four", channels=128, blocks=1)
-    states, legal = positions(spec, 70)
-    found = {}
-    for cache, threads in ((0, 1), (LARGE_CACHE, 1), (LARGE_CACHE, 2)):
-        monkeypatch.setattr(network, "second_level_cache", lambda cache=cache: cache)
-        found[cache, threads] = load_native(path, manifest, spec, instructions=instructions, threads=threads)
-    fixed, larger, shared = (each._plan.layout for each in found.values())
-    assert (fixed.block, larger.block) in ((6, 24), (16, 32))
-    assert shared.block == fixed.block  # several threads share a call in small blocks
-    assert 4 * (larger.scratch_floats - fixed.scratch_floats) < 6 << 20
-    wanted, *others = (each.evaluate([states], [legal]) for each in found.values())
-    for answers in others:
-        for one, other in zip(wanted, answers, strict=True):
             np.testing.assert_array_equal(one, other)
 
 

@@ -16,7 +16,6 @@ from games.core import GameSpec
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.errors import CorruptModel, Unavailable
 from zerofleet.evaluators.native import library
-from zerofleet.evaluators.native.blocks import second_level_cache
 from zerofleet.evaluators.native.library import Instructions
 from zerofleet.evaluators.native.plan import Plan, Unsupported, plan_of
 
@@ -101,9 +100,7 @@ def load_native(
         raise Unavailable(f"{path} cannot be read now: {error}") from error
     except (SafetensorError, KeyError) as error:
         raise CorruptModel(f"{path} cannot be read: {error}; export the version again") from error
-    # With several threads smaller blocks share a call of few positions better.
-    cache_bytes = second_level_cache() if threads == 1 else 0
-    plan = plan_of(manifest, tensors, spec, chosen[0], block=block, cache_bytes=cache_bytes)
+    plan = plan_of(manifest, tensors, spec, chosen[0], block=block)
     return NativeNetwork(plan, manifest, instructions=chosen[0], threads=threads)
 
 

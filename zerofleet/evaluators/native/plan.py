@@ -20,7 +20,6 @@ from zerofleet.contracts.heads import AUXILIARY_HEADS
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.errors import CorruptModel, InvalidRequest
 from zerofleet.evaluators.native import library
-from zerofleet.evaluators.native.blocks import Sizes, block_of
 from zerofleet.evaluators.native.library import Instructions
 from zerofleet.evaluators.native.split import split
 from zerofleet.evaluators.native.tiles import Tiling, tiling, transformed
@@ -29,6 +28,11 @@ __all__ = ["Plan", "Unsupported", "plan_of"]
 
 _EPSILON = 1e-5  # of torch's norms
 _MOST_CELLS = 1024
+# Positions processed together: multiples of the rows of a register tile, so that few tiles are cut, in memory of about the
+# second-level cache. At least 6, so that the weights of a large network are read once for 6 positions.
+_BLOCKS = (48, 24, 12, 6)
+_TILED_BLOCKS = (32, 16)
+_CACHE_BYTES = 512 << 10
 _ALIGNED_FLOATS = 16
 _TILE_ROWS = 16  # read and written behind the last row by products in tiles
 _SIZES = ("blocks", "channels", "policy_channels", "value_channels", "value_hidden")
@@ -132,18 +136,12 @@ class _Weights:
 
 
 def plan_of(
-    manifest: Manifest,
-    tensors: Mapping[str, np.ndarray],
-    spec: GameSpec,
-    instructions: Instructions,
-    *,
-    block: int = 0,
-    cache_bytes: int = 0,
+    manifest: Manifest, tensors: Mapping[str, np.ndarray], spec: GameSpec, instructions: Instructions, *, block: int = 0
 ) -> Plan:
     """Return the plan of a stored version.
 
-    `block`: positions processed together; 0 derives it from the sizes, and from `cache_bytes` as `block_of` does. Raises
-    `Unsupported`, and `CorruptModel` for weights that do not fit the manifest.
+    `block`: positions processed together; 0 derives it from the sizes. Raises `Unsupported`, and `CorruptModel` for weights
+    that do not fit the manifest.
     """
     settings = manifest.network
     weights = _Weights(tensors, f"model {manifest.model} version {manifest.version}")
@@ -154,8 +152,7 @@ def plan_of(
     tiles = tiling(height, width)
     layers = _tower(packer, weights, spec, hexagonal=_hexagonal(manifest, spec), sizes=(planes, channels, blocks))
     heads, answers = _heads(packer, weights, manifest, (channels, cells))
-    derived = block_of(_sizes(tiles, layers, cells), tiled=bool(instructions.group), cache_bytes=cache_bytes)
-    layout = _layout(tiles, layers, heads, cells, block or derived)
+    layout = _layout(tiles, layers, heads, cells, block or _block(tiles, layers, cells, instructions))
     layout.planes, layout.packed_bytes = planes, -(-planes * cells // 8)
     layout.max_legal = manifest.max_legal
     arrays = [*packer.arrays, tiles]
@@ -313,9 +310,11 @@ def _layout(tiles: Tiling, layers: list[library.Dense], heads: list[library.Head
     return layout
 
 
-def _sizes(tiles: Tiling, layers: list[library.Dense], cells: int) -> Sizes:
-    weights = [4 * library.POINTS * layer.inputs * layer.outputs for layer in layers]
-    return Sizes(4 * layers[0].outputs * 2 * (cells + 1 + tiles.products), max(weights), sum(weights))
+def _block(tiles: Tiling, layers: list[library.Dense], cells: int, instructions: Instructions) -> int:
+    """Return the number of positions processed together: features twice, and the tiles before and after their products."""
+    bytes_each = 4 * layers[0].outputs * 2 * (cells + 1 + tiles.products)
+    blocks = _TILED_BLOCKS if instructions.group else _BLOCKS
+    return next((block for block in blocks if block * bytes_each <= _CACHE_BYTES), blocks[-1])
 
 
 def _array(kind: type[_Item], items: Iterable[_Item]) -> ctypes.Array[_Item]:
