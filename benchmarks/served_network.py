@@ -3,13 +3,15 @@
     python benchmarks/served_network.py --blocks 2 --channels 32 --batch 64 256 512 --rounds 9
 
 Figures are positions a second of processor time, so that other processes disturb them little; the ratio is the median over
-rounds of the rate to that of TorchScript in float32, with its quartiles. Below them stand the largest differences to the
-network in float64, on positions of random games; probabilities are rounded to half precision in both.
+rounds of the rate to that of TorchScript in float32, with its quartiles. `--block 6 24` measures the kernel with blocks of 6
+and of 24 positions, and the ratio of the second is to the first with the same instruction set. Below them stand the largest
+differences to the network in float64, on positions of random games; probabilities are rounded to half precision in both.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import sys
 import tempfile
@@ -72,15 +74,18 @@ def rate(network: Evaluates, states: np.ndarray, legal: np.ndarray) -> float:
     return positions / spent
 
 
-def measured(networks: dict[str, Evaluates], states: np.ndarray, legal: np.ndarray, rounds: int) -> list[str]:
-    """Return a line of each network: its rate, and the ratio to that of TorchScript."""
+def measured(
+    networks: dict[str, Evaluates], bases: dict[str, str], states: np.ndarray, legal: np.ndarray, rounds: int
+) -> list[str]:
+    """Return a line of each network: its rate, and the ratio to that of its base, by default TorchScript."""
     rates: dict[str, list[float]] = {name: [] for name in networks}
     for turn in range(rounds + 1):
         for name, network in list(networks.items())[:: -1 if turn % 2 else 1]:
             rates[name].append(rate(network, states, legal))
     lines = []
     for name, found in rates.items():
-        low, middle, high = statistics.quantiles([a / b for a, b in zip(found[1:], rates[_BASE][1:], strict=True)], n=4)
+        base = rates[bases.get(name, _BASE)]
+        low, middle, high = statistics.quantiles([a / b for a, b in zip(found[1:], base[1:], strict=True)], n=4)
         lines.append(
             f"batch {len(states)}  {name:20} {statistics.median(found[1:]):9.0f}  {middle:.2f} ({low:.2f} to {high:.2f})"
         )
@@ -96,6 +101,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, nargs="+", default=[64, 256, 512])
     parser.add_argument("--rounds", type=int, default=9, help="turns of each, after a first one that is left out")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--block", type=int, nargs="+", default=[0], help="positions of a block of the kernel; 0: as served")
     given = parser.parse_args()
     found = library.find()
     if found.library is None:
@@ -111,12 +117,20 @@ def main() -> int:
         store = DirectoryStore(Path(folder))
         version = export_network(store, game, trained, settings, lineage=Lineage())
         path, manifest = store.directory(given.game, version) / "model.pt", store.verify(given.game, version)
-        networks: dict[str, Evaluates] = {
-            f"native {known.name}": load_native(
-                path.with_name(WEIGHTS_FILE), manifest, game.spec(), threads=given.threads, instructions=known.name
+        networks: dict[str, Evaluates] = {}
+        bases: dict[str, str] = {}
+        for known, block in itertools.product(found.instructions, given.block):
+            name = f"native {known.name}" + (f" {block}" if block else "")
+            networks[name] = load_native(
+                path.with_name(WEIGHTS_FILE),
+                manifest,
+                game.spec(),
+                threads=given.threads,
+                instructions=known.name,
+                block=block,
             )
-            for known in found.instructions
-        }
+            if block != given.block[0]:
+                bases[name] = f"native {known.name}" + (f" {given.block[0]}" if given.block[0] else "")
         for precision in ("float32", "bfloat16"):
             backend = TorchBackend("cpu", precision, given.threads)
             networks[f"torchscript {precision}"] = backend.load(path, manifest, max_batch=max(given.batch))
@@ -124,7 +138,7 @@ def main() -> int:
     sys.stdout.write(f"{given.blocks} x {given.channels}, {given.threads} threads, positions a processor second, ratio\n")
     for batch in given.batch:
         some = (np.resize(states, (batch, states.shape[1])), np.resize(legal, (batch, legal.shape[1])))
-        sys.stdout.write("".join(f"{line}\n" for line in measured(networks, *some, given.rounds)))
+        sys.stdout.write("".join(f"{line}\n" for line in measured(networks, bases, *some, given.rounds)))
         sys.stdout.flush()
     with torch.inference_mode():
         wanted = [each.double().numpy() for each in exact(torch.from_numpy(states), torch.from_numpy(legal))]

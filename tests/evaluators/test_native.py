@@ -184,7 +184,7 @@ def test_wide_networks_in_every_size_of_block_answer_as_the_exported_module(tmp_
     spec, manifest, path, module = stored(tmp_path, "connect_four", channels=channels, blocks=1)
     states, legal = positions(spec, 50)
     answers = []
-    for block in (0, 1, 7, 16, 48):
+    for block in (0, 1, 7, 16, 24, 32, 48):
         network = load_native(path, manifest, spec, instructions=instructions, block=block)
         answers.append(network.evaluate([states], [legal]))
     assert_equal_answers(answers[0], module, states, legal, network.precision)
