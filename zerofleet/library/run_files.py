@@ -23,6 +23,8 @@ from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, RecordRejected
 from zerofleet.library.accuracy_record import MeasuredAccuracy, accuracy_file, read_accuracy
 from zerofleet.library.accuracy_series import with_accuracy
+from zerofleet.library.game_query import GameQuery
+from zerofleet.library.game_search import BOUNDS, Bounds, GameSearch
 from zerofleet.library.ladder_list import Ladder, ladder_of
 from zerofleet.library.match_list import (
     MatchDetail,
@@ -245,6 +247,22 @@ class OpenRun:
         """Return stored games, newest first; see `list_games`. Raises `RunDirectoryError`, `RecordRejected`."""
         with self._guard:
             return list_games(self._opened(), limit=limit, before=before)
+
+    def found_games(self, query: GameQuery, *, bounds: Bounds = BOUNDS) -> GameList:
+        """Return the stored games that a search within bounds finds, newest first; see `GameSearch`.
+
+        Other readers of the run come between its steps. Raises `InvalidRequest`, `RunDirectoryError`, and without a filter
+        as `games`.
+        """
+        if not query.has_filter:
+            return self.games(limit=query.limit, before=query.before)
+        search = GameSearch(query, self.game.spec(), bounds=bounds)
+        while True:
+            with self._guard:
+                log = self._opened()
+                search.advance(log)
+                if search.is_over:
+                    return search.found(log)
 
     def finished(self, *, limit: int, after: int = -1) -> FinishedGames:
         """Return at most `limit` games with numbers above `after`, newest first, kept for `stored`.
