@@ -60,6 +60,11 @@ class Server:
         self._local = threading.local()
 
     @property
+    def address(self) -> str:
+        """Address of the pages."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
     def processor_s(self) -> float:
         """Processor time so far."""
         used = self._process.cpu_times()

@@ -12,20 +12,16 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeAlias, TypeVar, get_args
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from selfplay_worker.game_walk import GameWalk, walk
+from zerofleet.contracts.endings import ENDINGS, Ending, ending_of
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED
 from zerofleet.search import PlayedGame, SearchedMove
 
-__all__ = ["ENDINGS", "LINE_PLIES", "Diagnostics", "Ending", "Figures", "GameFacts"]
-
-Ending: TypeAlias = Literal["result", "cut", "resigned", "soft_resigned"]
-ENDINGS: tuple[Ending, ...] = get_args(Ending)
-"""`result`: over by the rules. `cut`: ended by the maximum of plies, in a game whose positions can recur. `resigned`: ended by
-a resignation. `soft_resigned`: played on after a resignation, with reduced searches."""
+__all__ = ["ENDINGS", "LINE_PLIES", "Diagnostics", "Figures", "GameFacts"]
 
 LINE_PLIES = 8
 """Plies of the lines compared as openings, drawn ones included."""
@@ -194,12 +190,12 @@ def _facts(played: PlayedGame, walked: GameWalk) -> GameFacts:
 
 
 def _ending(played: PlayedGame) -> Ending:
-    spec = played.game.spec()
-    if played.resigned_seat is not None:
-        return "resigned"
-    if any(move.flags & REDUCED for move in played.searched):
-        return "soft_resigned"
-    return "cut" if spec.repeats and len(played.moves) >= spec.max_plies else "result"
+    return ending_of(
+        played.game.spec(),
+        plies=len(played.moves),
+        has_resigned=played.resigned_seat is not None,
+        has_reduced=any(move.flags & REDUCED for move in played.searched),
+    )
 
 
 def _entropy(moves: Sequence[SearchedMove]) -> float:

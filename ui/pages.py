@@ -67,6 +67,7 @@ class Pages:
             "page": template.partition(".")[0],
             "game": None,
             "uid": None,
+            "players": 0,
         }
         return HTMLResponse(self._templates.get_template(template).render(**{**defaults, **values}), status)
 
@@ -97,7 +98,9 @@ class Pages:
                 run = None if name is None else await asyncio.to_thread(self._catalogue.get, name)
             except (ZerofleetError, GameError) as error:
                 return self.render("fault.html", status_of(error), fault=str(error))
-            return self.render(template, run=name, uid=uid, game=None if run is None else run.header.game)
+            if run is None:
+                return self.render(template, run=name, uid=uid)
+            return self.render(template, run=name, uid=uid, game=run.header.game, players=run.game.spec().num_players)
 
         return show
 

@@ -20,6 +20,7 @@ from ui.live import LiveRuns, Look
 from ui.numbers import number_of, position_of
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
+from zerofleet.library.game_query import GameQuery
 from zerofleet.library.heat_map import HeatMap, heat_map
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
@@ -46,8 +47,6 @@ class ReadingEndpoints:
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         points = Parameter("points", "integer", f"Maximum number of rows of a group, 2 to {MOST_POINTS}.")
-        limit = Parameter("limit", "integer", f"Maximum number of games, 1 to {MOST_GAMES}.")
-        before = Parameter("before", "integer", "Number of a game: only older ones are listed.")
         match = (
             Parameter("id", "string", "Id of the match in the list of matches.", is_required=True),
             Parameter("pair", "integer", "Number of the pair of games, from 1."),
@@ -68,7 +67,7 @@ class ReadingEndpoints:
             Endpoint("/runs/{run}/curves.csv", self.curves_csv, "Series of a run as CSV", "text/csv", query=(group,)),
             Endpoint("/runs/{run}/models", self.models, "Versions of a run, newest first", ModelList),
             Endpoint("/runs/{run}/models/{version}", self.model, "A version with its manifest", ModelDetail),
-            Endpoint("/runs/{run}/games", self.games, "Stored games, newest first", GameList, query=(limit, before)),
+            Endpoint("/runs/{run}/games", self.games, "Stored games, newest first", GameList, query=_of_games()),
             Endpoint("/runs/{run}/games/{uid}", self.game, "A stored game with its search", GameReplay),
             Endpoint("/runs/{run}/games/{uid}/boards/{ply}", self.game_board, "Position before a move", "image/svg+xml"),
             Endpoint("/runs/{run}/games/{uid}/heat/{ply}", self.heat, "Visits of a search by cell of the board", HeatMap),
@@ -125,10 +124,12 @@ class ReadingEndpoints:
         return await asyncio.to_thread(run.version, int(version))
 
     async def games(self, request: Request) -> BaseModel:
-        """List stored games."""
+        """List stored games that fit a query, those among the first games within the bounds of a search."""
         run, limit = await self._run(request), number_of(request, "limit", 25, 1, MOST_GAMES)
-        before = number_of(request, "before", 0, 0, 1 << 62) if "before" in request.query_params else None
-        return await asyncio.to_thread(lambda: run.games(limit=limit, before=before))
+        if len(request.query_params) != len(request.query_params.multi_items()):
+            raise InvalidRequest("a condition occurs twice; give each at most once")
+        query = GameQuery.read({**request.query_params, "limit": limit})
+        return await asyncio.to_thread(run.found_games, query)
 
     async def game(self, request: Request) -> BaseModel:
         """Return a stored game."""
@@ -177,6 +178,15 @@ class ReadingEndpoints:
 
     async def _run(self, request: Request) -> OpenRun:
         return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])
+
+
+def _of_games() -> tuple[Parameter, ...]:
+    """Return the parameters of a query for games."""
+    text = {"result", "ending", "worker"}
+    fields = GameQuery.model_fields.items()
+    abouts = {name: " ".join((field.description or "").split()) for name, field in fields}
+    abouts["limit"] = f"Maximum number of games, 1 to {MOST_GAMES}."
+    return tuple(Parameter(name, "string" if name in text else "integer", about) for name, about in abouts.items())
 
 
 async def _overviews(looks: AsyncGenerator[Look]) -> Events:

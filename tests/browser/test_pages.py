@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlparse
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -208,6 +208,76 @@ def test_the_plan_follows_the_numbers_of_the_form(open_page: Opener) -> None:
     page.get_by_role("button", name="Plan").click()
     expect(page.locator("#notice")).to_contain_text("zerofleet bench")  # no costs of this game: the command that measures them
     assert "workers=7" in page.url
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")])
+def test_games_are_filtered_by_a_form_whose_state_is_the_address(
+    open_page: Opener, keep: Keeper, width: int, scheme: str
+) -> None:
+    page = settled(open_page("/runs/golden/games?model=3", width=width, scheme=scheme), "#games table")
+    rows, count = page.locator("#games tbody tr"), page.locator("#count")
+    total = page.request.get("/api/v1/runs/golden/games?limit=1").json()["total"]  # other tests store games
+    expect(page.get_by_label("Model")).to_have_value("3")
+    expect(rows).to_have_count(1)
+    expect(count).to_have_text(f"1 found, {total} of {total} games searched")
+    page.get_by_role("button", name="Clear").click()
+    expect(rows).to_have_count(total)
+    expect(count).to_have_text(f"{total} games stored")
+    assert urlparse(page.url).query == ""
+
+    page.get_by_label("Result").focus()
+    page.keyboard.type("player 1")
+    page.get_by_label("Plies from").fill("6")
+    page.get_by_label("Worker").fill("worker-0")
+    page.keyboard.press("Enter")
+    expect(count).to_contain_text(f"found, {total} of {total} games searched")
+    assert urlparse(page.url).query == "result=1&min_plies=6&worker=worker-0"
+    kept = rows.count()
+    assert 0 < kept < total
+    assert all("6" <= text <= "9" for text in page.locator("#games tbody td:nth-child(3)").all_text_contents())
+    keep(page, f"games-filter-{scheme}")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
+    page.reload()
+    expect(rows).to_have_count(kept)
+    page.go_back()
+    expect(rows).to_have_count(total)
+
+    page.get_by_label("Ending").select_option("cut")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("#notice")).to_have_text("No stored game fits the filter.")
+    expect(rows).to_have_count(0)
+
+
+def test_a_search_for_games_in_parts_goes_on_by_itself_and_is_stopped(open_page: Opener) -> None:
+    page = settled(open_page("/runs/golden/games"), "#games table")
+    asked: list[str] = []
+
+    def in_parts(route: Route) -> None:
+        asked.append(parse_qs(urlparse(route.request.url).query).get("before", ["none"])[0])
+        rest = {"total": 90, "searched": 30, "unreadable": 0, "games": []}
+        if len(asked) <= 3:
+            route.fulfill(json={**rest, "next_before": 90 - 30 * len(asked) or None})
+        elif len(asked) == 4:
+            route.fulfill(json={**rest, "next_before": 60})
+        # the fifth answer never comes
+
+    page.route("**/api/v1/runs/golden/games?*", in_parts)
+    page.get_by_label("Worker").fill("nobody")
+    page.keyboard.press("Enter")
+    expect(page.locator("#notice")).to_have_text("No stored game fits the filter.")
+    expect(page.locator("#count")).to_have_text("0 found, 90 of 90 games searched")
+    assert asked == ["none", "60", "30"]
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("#count")).to_have_text("0 found, 30 of 90 games searched")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Search older games")).to_be_focused()
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def test_an_address_with_a_wrong_condition_shows_the_reason(open_page: Opener) -> None:
+    page = open_page("/runs/golden/games?ending=lost", refusal="400 (Bad Request)")
+    expect(page.locator("#notice")).to_contain_text("ending='lost' is not accepted")
 
 
 def test_a_replay_is_saved_as_an_animation(open_page: Opener, golden: ModuleType, tmp_path: Path) -> None:

@@ -57,6 +57,36 @@ def test_games_list_shows_the_newest_games_first(zerofleet, run):
     assert "20 of 30 games" in text.err
 
 
+def test_games_list_shows_the_games_that_fit_all_conditions(zerofleet, run):
+    drawn = ("games", "list", "tic_tac_toe", "--run-dir", str(run), "--result", "draw")
+    records = {number: decode_record(payload(number)) for number in reversed(range(30))}
+    numbers = [number for number, record in records.items() if len(set(record.scores)) == 1]
+    assert len(numbers) > 2
+    listed = zerofleet(*drawn, "--min-plies", "9", "--worker", "worker-0", "--ending", "result", "--json").json()
+    assert [row["index"] for row in listed["games"]] == numbers
+    assert (listed["searched"], listed["next_before"]) == (30, None)
+    first = zerofleet(*drawn, "--limit", "1")
+    assert f"1 of 30 games, {30 - numbers[0]} searched; older ones: --before {numbers[0]}" in first.err
+    second = zerofleet(*drawn, "--limit", "1", "--before", str(numbers[0]), "--json").json()
+    assert [row["index"] for row in second["games"]] == numbers[1:2]
+    of_model = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(run), "--model", "8", "--json").json()
+    assert [row["index"] for row in of_model["games"]] == [7]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--result", "3"), "this game has players 1 to 2"),
+        (("--ending", "lost"), "give `result`, `cut`, `resigned` or `soft_resigned`"),
+        (("--min-plies", "8", "--max-plies", "7"), "min_plies 8 is above max_plies 7"),
+    ],
+)
+def test_games_list_refuses_conditions_that_no_game_can_fit(zerofleet, run, options, complaint):
+    refused = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(run), *options)
+    assert refused.code == 2
+    assert complaint in refused.err
+
+
 def test_games_show_replays_every_move_with_its_search(zerofleet, run):
     shown = zerofleet("games", "show", "tic_tac_toe", uid(7), "--run-dir", str(run))
     assert shown.code == 0
@@ -116,7 +146,7 @@ def test_a_run_without_games_is_reported(zerofleet, tmp_path):
     with open_run(tmp_path / "run") as opened:
         (opened.paths.root / "replay").mkdir(exist_ok=True)
     listed = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(tmp_path / "run"), "--json").json()
-    assert listed == {"total": 0, "games": []}
+    assert listed == {"total": 0, "searched": 0, "unreadable": 0, "next_before": None, "games": []}
 
 
 def test_moves_without_a_search_and_resignations_are_drawn():

@@ -241,6 +241,24 @@ async def test_games_are_those_of_the_command_line(client, runs, uid_of, capsys)
         assert (await client.get(f"/api/v1/runs/golden{address}")).json() == json.loads(capsys.readouterr().out)
 
 
+async def test_games_are_filtered_as_on_the_command_line(client, runs, capsys):
+    main_words = ["games", "list", "tic_tac_toe", "--run-dir", str(runs / "golden"), "--json"]
+    for filters in ({"result": "draw"}, {"model": 4}, {"min_plies": 6, "max_plies": 8}, {"worker": "worker-0", "limit": 3}):
+        options = [word for name, value in filters.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+        with pytest.raises(SystemExit):
+            main([*main_words, *options])
+        answer = await client.get("/api/v1/runs/golden/games", params=filters)
+        assert answer.json() == json.loads(capsys.readouterr().out)
+        assert answer.json()["games"] or filters == {"result": "draw"}
+
+
+async def test_the_conditions_of_a_query_for_games_are_in_the_document_of_the_api(client):
+    document = (await client.get("/api/v1/openapi.json")).json()
+    told = {one["name"]: one for one in document["paths"]["/api/v1/runs/{run}/games"]["get"]["parameters"]}
+    assert {"limit", "before", "model", "result", "ending", "min_plies", "max_plies", "worker"} <= set(told)
+    assert all(one["description"] for name, one in told.items() if name != "run")
+
+
 async def test_older_games_are_listed_page_by_page(client):
     newest = (await client.get("/api/v1/runs/golden/games?limit=4")).json()["games"]
     older = (await client.get(f"/api/v1/runs/golden/games?limit=4&before={newest[-1]['index']}")).json()["games"]
@@ -278,6 +296,13 @@ async def test_the_heat_map_of_a_position_has_the_visits_of_its_moves_by_cell(cl
         ("runs/golden/games?limit=0", 400),
         ("runs/golden/games?limit=1e9", 400),
         ("runs/golden/games?before=-1", 400),
+        ("runs/golden/games?model=x", 400),
+        ("runs/golden/games?result=3", 400),
+        ("runs/golden/games?ending=lost", 400),
+        ("runs/golden/games?min_plies=8&max_plies=7", 400),
+        ("runs/golden/games?worker=%3Cb%3E", 400),
+        ("runs/golden/games?wroker=a", 400),
+        ("runs/golden/games?model=1&model=2", 400),
         ("runs/golden/curves.csv?group=other", 400),
         ("runs/golden/models/01", 400),
         ("runs/golden/games/0008/boards/" + "9" * 5000, 400),

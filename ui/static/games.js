@@ -1,41 +1,106 @@
 import { byId, count, el, fetchJson, notice, path, patiently, result, run, table } from "./common.js";
 
 const PAGE = 50, FIRST_MOVES = 8;
-const shown = [];
+const form = byId("filter"), names = [...new FormData(form).keys()];
+let shown = [], before = null, searched = 0, unreadable = 0, total = 0, turn = 0;
 
 const link = (uid) => `/runs/${encodeURIComponent(run)}/games/${encodeURIComponent(uid)}`;
+const wish = () => new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
 
-async function more() {
-  byId("more").disabled = true;
-  try {
-    const asked = new URLSearchParams({ limit: PAGE, ...(shown.length ? { before: shown.at(-1).index } : {}) });
-    const { total, games } = await patiently(() => fetchJson(`${path("runs", run, "games")}?${asked}`), (passed) => notice(`Reading the games… ${passed}`));
-    shown.push(...games);
-    notice(shown.length ? "" : "No game is stored yet.");
-    byId("count").textContent = `${count(total)} games stored`;
-    byId("games").hidden = !shown.length;
-    byId("games").replaceChildren(table([
-      ["game", (row) => el("a", { href: link(row.uid) }, count(row.index)), { right: true }],
-      ["uid", (row) => el("code", {}, row.uid.slice(0, 12))],
-      ["plies", (row) => row.plies, { right: true }],
-      ["result", (row) => result(row.scores)],
-      ["ending", (row) => row.ending],
-      ["models", (row) => row.versions.map((version) => version || "–").join(" ")],
-      ["moves", (row) => row.moves.slice(0, FIRST_MOVES).join(" ") + (row.moves.length > FIRST_MOVES ? " …" : "")],
-      ["worker", (row) => row.worker],
-      ["finished", (row) => row.finished_at ?? "?"],
-    ], shown, { caption: "Stored games, newest first" }));
-    byId("more").hidden = games.length < PAGE;
-  } catch (error) {
-    notice(error.message, true);
-  }
-  byId("more").disabled = false;
+/** Put the conditions of the address into the form; one that no field can hold is sent as it is, for the server's message. */
+function fill() {
+  const asked = new URLSearchParams(location.search);
+  for (const name of names) form.elements[name].value = asked.get(name) ?? "";
+  return asked;
 }
 
-byId("more").addEventListener("click", more);
+function show() {
+  byId("games").hidden = !shown.length;
+  byId("games").replaceChildren(table([
+    ["game", (row) => el("a", { href: link(row.uid) }, count(row.index)), { right: true }],
+    ["uid", (row) => el("code", {}, row.uid.slice(0, 12))],
+    ["plies", (row) => row.plies, { right: true }],
+    ["result", (row) => result(row.scores)],
+    ["ending", (row) => row.ending],
+    ["models", (row) => row.versions.map((version) => version || "–").join(" ")],
+    ["moves", (row) => row.moves.slice(0, FIRST_MOVES).join(" ") + (row.moves.length > FIRST_MOVES ? " …" : "")],
+    ["worker", (row) => row.worker],
+    ["finished", (row) => row.finished_at ?? "?"],
+  ], shown, { caption: "Stored games, newest first" }));
+}
+
+function tell(isFiltered) {
+  const left = unreadable ? `, ${count(unreadable)} not readable` : "";
+  byId("count").textContent = isFiltered
+    ? `${count(shown.length)} found, ${count(searched)} of ${count(total)} games searched${left}`
+    : `${count(total)} games stored${left}`;
+}
+
+/** Search on until a page of games is found, none is left, or another search begins; each request is bounded by the server. */
+async function more(asked) {
+  const mine = ++turn, wanted = shown.length + PAGE, isFiltered = asked.size > 0;
+  byId("more").hidden = true;
+  byId("stop").hidden = !isFiltered;
+  try {
+    do {
+      const query = new URLSearchParams([...asked, ["limit", wanted - shown.length], ...(before === null ? [] : [["before", before]])]);
+      const found = await patiently(() => fetchJson(`${path("runs", run, "games")}?${query}`), (passed) => {
+        if (mine === turn) notice(`Reading the games… ${passed}`);
+      });
+      if (mine !== turn) return;
+      shown.push(...found.games);
+      searched += found.searched;
+      unreadable += found.unreadable;
+      total = found.total;
+      before = found.next_before;
+      tell(isFiltered);
+      if (found.games.length) show();
+    } while (isFiltered && before !== null && shown.length < wanted);
+    rest(isFiltered);
+  } catch (error) {
+    if (mine !== turn) return;
+    byId("stop").hidden = true;
+    notice(error.message, true);
+  }
+}
+
+/** Show the state between two searches. */
+function rest(isFiltered, isStopped = false) {
+  byId("stop").hidden = true;
+  byId("more").hidden = before === null && !isStopped;
+  byId("more").textContent = isFiltered ? "Search older games" : "Older games";
+  notice(shown.length || isStopped ? "" : isFiltered && total ? "No stored game fits the filter." : "No game is stored yet.");
+}
+
+async function begin() {
+  [shown, before, searched, unreadable] = [[], null, 0, 0];
+  const asked = fill();
+  byId("games").hidden = true;
+  byId("games").replaceChildren();
+  byId("count").textContent = "";
+  notice("Reading the games…");
+  await more(asked);
+}
+
+function go(query) {
+  if (query.toString() !== location.search.slice(1)) history.pushState(null, "", query.size ? `?${query}` : location.pathname);
+  begin();
+}
+
+byId("more").addEventListener("click", () => more(new URLSearchParams(location.search)));
+byId("stop").addEventListener("click", () => {
+  turn += 1;
+  rest(true, true);
+  byId("more").focus();
+});
+byId("clear").addEventListener("click", () => go(new URLSearchParams()));
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  go(wish());
+});
 byId("find").addEventListener("submit", (event) => {
   event.preventDefault();
   location.href = link(event.target.elements.uid.value.trim().toLowerCase());
 });
-notice("Reading the games…");
-await more();
+addEventListener("popstate", begin);
+await begin();

@@ -23,6 +23,8 @@ from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, RecordRejected, RunDirectoryError
 from zerofleet.library.accuracy_record import MeasuredAccuracy, accuracy_file, read_accuracy
 from zerofleet.library.accuracy_series import with_accuracy
+from zerofleet.library.game_query import GameQuery
+from zerofleet.library.game_search import BOUNDS, Bounds, GameSearch
 from zerofleet.library.ladder_list import Ladder, ladder_of
 from zerofleet.library.match_list import (
     MatchDetail,
@@ -261,6 +263,22 @@ class OpenRun:
             log = self._opened()
             end = log.end_index if before is None else min(before, log.end_index)
             return end, list(newest(log, limit, before=end))
+
+    def found_games(self, query: GameQuery, *, bounds: Bounds = BOUNDS) -> GameList:
+        """Return the stored games that a search within bounds finds, newest first; see `GameSearch`.
+
+        Other readers of the run come between its steps. Raises `InvalidRequest`, `RunDirectoryError`, and without a filter
+        as `games`.
+        """
+        if not query.has_filter:
+            return self.games(limit=query.limit, before=query.before)
+        search = GameSearch(query, self.game.spec(), bounds=bounds)
+        while True:
+            with self._guard:
+                log = self._opened()
+                search.advance(log)
+                if search.is_over:
+                    return search.found(log)
 
     def finished(self, *, limit: int, after: int = -1) -> FinishedGames:
         """Return at most `limit` games with numbers above `after`, newest first, kept for `stored`.

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from games.core import GameSpec
+from zerofleet.contracts.endings import Ending, ending_of
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
-from zerofleet.contracts.records import ValidatedGame, decode_record, validate
+from zerofleet.contracts.records import GameRecord, ValidatedGame, decode_record, validate
 from zerofleet.errors import InvalidRequest, RecordRejected
 from zerofleet.library.times import time_text
 from zerofleet.library.values import Value
@@ -22,6 +24,7 @@ __all__ = [
     "GameRow",
     "MoveView",
     "SearchedAction",
+    "ending_of_record",
     "find_game",
     "finished_game",
     "list_games",
@@ -46,7 +49,7 @@ class FinishedGame(Value):
     plies: int
     scores: tuple[float, ...]
     ending: str
-    """played out, or which player resigned."""
+    """played out, which player resigned, played on after a resignation, or cut at the maximum of plies."""
     versions: tuple[int, ...]
     """Model version of each seat at the start; 0 for a seat without a model."""
     searched: int
@@ -94,6 +97,12 @@ class GameList(Value):
 
     total: int
     """Number of games ever stored."""
+    searched: int
+    """Number of games looked at for this answer."""
+    unreadable: int
+    """Number of these that are damaged or of another release, and left out."""
+    next_before: int | None
+    """Number with which a query for older games goes on; None where none is left."""
     games: tuple[GameRow, ...]
 
 
@@ -121,14 +130,26 @@ def list_games(log: GameLog, *, limit: int, before: int | None = None) -> GameLi
     """
     rows: list[GameRow] = []
     refused: RecordRejected | None = None
+    first = at = log.end_index if before is None else min(before, log.end_index)
     for logged in newest(log, limit, before=before):
+        at = logged.index
         try:
             rows.append(summarise(logged.index, read_game(logged)))
         except RecordRejected as error:
             refused = error
     if refused is not None and not rows:
         raise refused
-    return GameList(total=len(log), games=tuple(rows))
+    if len(rows) < limit and refused is None:
+        at = min(at, log.start_index)  # damaged games alone are left
+    is_at_end = at <= log.start_index
+    searched = max(0, first - at)
+    return GameList(
+        total=len(log),
+        searched=searched,
+        unreadable=searched - len(rows),
+        next_before=None if is_at_end else at,
+        games=tuple(rows),
+    )
 
 
 def find_game(log: GameLog, text: str) -> LoggedGame:
@@ -173,11 +194,21 @@ def finished_game(index: int, stored: ValidatedGame) -> FinishedGame:
         uid=record.uid,
         plies=len(record.moves),
         scores=tuple(stored.scores.tolist()),
-        ending=f"player {record.resigned_seat} resigned" if record.resigned_seat else "played out",
+        ending=_ending_text(ending_of_record(stored.game.spec(), record), record.resigned_seat),
         versions=tuple(record.seat_versions),
         searched=len(record.searched),
         worker=record.worker_id,
         finished_at=time_text(record.finished_at_ms),
+    )
+
+
+def ending_of_record(spec: GameSpec, record: GameRecord) -> Ending:
+    """Return the ending of a record of a game with this `spec`."""
+    return ending_of(
+        spec,
+        plies=len(record.moves),
+        has_resigned=record.resigned_seat > 0,
+        has_reduced=any(move.flags & REDUCED for move in record.searched),
     )
 
 
@@ -222,6 +253,12 @@ def newest(log: GameLog, limit: int, *, before: int | None = None, after: int = 
         except RecordRejected:
             continue
         limit -= 1
+
+
+def _ending_text(ending: Ending, resigned_seat: int) -> str:
+    if ending == "resigned":
+        return f"player {resigned_seat} resigned"
+    return {"soft_resigned": "played on after a resignation", "cut": "cut at the maximum of plies"}.get(ending, "played out")
 
 
 def _names(stored: ValidatedGame) -> list[str]:

@@ -10,13 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from zerofleet.contracts.endings import ENDINGS
 from zerofleet.supervisor.counters import Meter, Totals
 from zerofleet.supervisor.pages import MetricsPage
 
 __all__ = ["ENDINGS", "RECENT_S", "TREND_POINTS", "Diagnostics", "DiagnosticsMeter", "Trend"]
 
-ENDINGS = ("result", "cut", "resigned", "soft_resigned")
-"""Endings of a game, as in `zerofleet_games_ended_total`."""
 RECENT_S = 300.0
 TREND_EVERY_S = 10.0
 TREND_POINTS = 24

@@ -7,17 +7,19 @@ a move, a result or a policy that the rules do not allow. Every fault of a recor
 `REASONS`.
 """
 
-from zerofleet.contracts.records.codec import SCHEMA, UID_PATTERN, decode_record, encode_record, new_uid
+from zerofleet.contracts.records.codec import SCHEMA, UID_PATTERN, decode_header, decode_record, encode_record, new_uid
 from zerofleet.contracts.records.validation import REASONS, SearchColumns, ValidatedGame, validate
-from zerofleet.contracts.wire.records_pb2 import GameRecord
+from zerofleet.contracts.wire.records_pb2 import GameHeader, GameRecord
 
 __all__ = [
     "REASONS",
     "SCHEMA",
     "UID_PATTERN",
+    "GameHeader",
     "GameRecord",
     "SearchColumns",
     "ValidatedGame",
+    "decode_header",
     "decode_record",
     "encode_record",
     "new_uid",

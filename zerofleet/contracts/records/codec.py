@@ -15,7 +15,7 @@ from zerofleet.contracts.played import PlayedGame, SearchedMove
 from zerofleet.contracts.wire import records_pb2 as pb
 from zerofleet.errors import RecordRejected
 
-__all__ = ["SCHEMA", "UID_PATTERN", "decode_record", "encode_record", "new_uid"]
+__all__ = ["SCHEMA", "UID_PATTERN", "decode_header", "decode_record", "encode_record", "new_uid"]
 
 SCHEMA = 1
 """Version of the semantics of `GameRecord`; readers reject others."""
@@ -83,9 +83,25 @@ def decode_record(data: bytes) -> pb.GameRecord:
 
     Raises `RecordRejected`: "size" above `MAX_RECORD_BYTES` (before parsing), "format" for malformed bytes.
     """
-    if len(data) > MAX_RECORD_BYTES:
-        raise RecordRejected("size", f"record has {len(data)} bytes, at most {MAX_RECORD_BYTES} are accepted")
+    _check_size(data)
     try:
         return pb.GameRecord.FromString(data)
     except DecodeError as error:
         raise RecordRejected("format", f"{len(data)} bytes are not a GameRecord message: {error}") from error
+
+
+def decode_header(data: bytes) -> pb.GameHeader:
+    """Return some fields of the record in `data`, not validated: half to a sixth of the time of `decode_record`.
+
+    Raises as `decode_record`, but not for malformed searched moves.
+    """
+    _check_size(data)
+    try:
+        return pb.GameHeader.FromString(data)
+    except DecodeError as error:
+        raise RecordRejected("format", f"{len(data)} bytes are not a GameRecord message: {error}") from error
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > MAX_RECORD_BYTES:
+        raise RecordRejected("size", f"record has {len(data)} bytes, at most {MAX_RECORD_BYTES} are accepted")

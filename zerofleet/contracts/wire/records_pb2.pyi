@@ -86,3 +86,19 @@ class GameRecord(_message.Message):
     seat_agents: _containers.RepeatedScalarFieldContainer[str]
     learner_seat: int
     def __init__(self, schema: _Optional[int] = ..., uid: _Optional[str] = ..., game: _Optional[str] = ..., parameters: _Optional[_Mapping[str, str]] = ..., rules_version: _Optional[int] = ..., seat_versions: _Optional[_Iterable[int]] = ..., seed: _Optional[int] = ..., worker_id: _Optional[str] = ..., moves: _Optional[_Iterable[int]] = ..., searched: _Optional[_Iterable[_Union[SearchedMove, _Mapping]]] = ..., scores: _Optional[_Iterable[float]] = ..., resigned_seat: _Optional[int] = ..., finished_at_ms: _Optional[int] = ..., resignation_control: _Optional[bool] = ..., seat_agents: _Optional[_Iterable[str]] = ..., learner_seat: _Optional[int] = ...) -> None: ...
+
+class GameHeader(_message.Message):
+    __slots__ = ("schema", "seat_versions", "worker_id", "moves", "scores", "resigned_seat")
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    SEAT_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    SCORES_FIELD_NUMBER: _ClassVar[int]
+    RESIGNED_SEAT_FIELD_NUMBER: _ClassVar[int]
+    schema: int
+    seat_versions: _containers.RepeatedScalarFieldContainer[int]
+    worker_id: str
+    moves: _containers.RepeatedScalarFieldContainer[int]
+    scores: _containers.RepeatedScalarFieldContainer[float]
+    resigned_seat: int
+    def __init__(self, schema: _Optional[int] = ..., seat_versions: _Optional[_Iterable[int]] = ..., worker_id: _Optional[str] = ..., moves: _Optional[_Iterable[int]] = ..., scores: _Optional[_Iterable[float]] = ..., resigned_seat: _Optional[int] = ...) -> None: ...

@@ -25,6 +25,9 @@ __all__ = ["SEGMENT_BYTES", "GameLog"]
 SEGMENT_BYTES = 64 << 20
 """Size at which a file is closed: some 50,000 Connect Four games."""
 
+BLOCK_BYTES = 1 << 20
+"""Bytes of one read of `GameLog.block`."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -259,6 +262,18 @@ class GameLog:
         if not self.start_index <= index < self.end_index:
             raise IndexError(f"game {index} is not in the log, which holds {self.start_index} to {self.end_index - 1}")
         return self._segments[bisect_right(self._segments, index, key=lambda part: part.first_index) - 1].get(index)
+
+    def block(self, before: int, *, most: int, size_bytes: int = BLOCK_BYTES) -> tuple[int, list[LoggedGame]]:
+        """Return whole games with numbers below `before`, newest first, by one read; see `Segment.block`.
+
+        The first value is that of the next call's `before`; no more games are kept below `start_index`. Raises `IndexError`
+        when no game below `before` is kept.
+        """
+        before = min(before, self.end_index)
+        if before <= self.start_index:
+            raise IndexError(f"there is no game below {before} in the log, which begins with {self.start_index}")
+        segment = self._segments[bisect_right(self._segments, before - 1, key=lambda part: part.first_index) - 1]
+        return segment.block(before, most=most, size_bytes=size_bytes)
 
     def scan(self, start_index: int = 0) -> Iterator[LoggedGame]:
         """Yield the games from `start_index` on, in order, including those appended meanwhile."""

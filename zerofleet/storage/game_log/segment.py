@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -181,12 +183,44 @@ class Segment:
         offset = int(self.offsets[place])
         if offset == LOST:
             raise RecordRejected("checksum", f"{self.path}: game {number} was damaged on disk; it is skipped")
+        return layout.unpack_entry(self.path, number, os.pread(self.descriptor, self._end(place, offset) - offset, offset))
+
+    def block(self, below: int, *, most: int, size_bytes: int) -> tuple[int, list[LoggedGame]]:
+        """Return whole games of this file with numbers below `below`, newest first, by one read.
+
+        The first value is the number of the oldest entry looked at: damaged ones between it and `below` are left out. At most
+        `most` entries are looked at, and about `size_bytes` are read, of a longer game all.
+        """
+        assert self.descriptor is not None  # noqa: S101  (as in `get`)
+        offsets = self.offsets
+        first = max(below - most, self.first_index)
+        listed = offsets[first - self.first_index : below - self.first_index].tolist()
+        known = [(number, offset) for number, offset in enumerate(listed, first) if offset != LOST]
+        if not known:
+            return first, []
+        end = self._end(known[-1][0] - self.first_index, known[-1][1])
+        left_out = min(bisect_left(known, end - size_bytes, key=lambda entry: entry[1]), len(known) - 1)
+        if left_out:
+            known = known[left_out:]
+            first = known[0][0]
+        base = known[0][1]
+        data = os.pread(self.descriptor, end - base, base)
+        games, end = [], end - base
+        for number, offset in reversed(known):
+            with suppress(RecordRejected):
+                games.append(layout.unpack_entry(self.path, number, data[offset - base : end]))
+            end = offset - base
+        return first, games
+
+    def _end(self, place: int, offset: int) -> int:
+        """Return where the entry at `place` of this file, which begins at `offset`, ends."""
+        assert self.descriptor is not None  # noqa: S101  (as in `get`)
         following = int(self.offsets[place + 1]) if place + 1 < len(self.offsets) else LOST
-        if following == LOST:
-            head = os.pread(self.descriptor, layout.ENTRY.size, offset)
-            length = layout.ENTRY.unpack(head)[1] if len(head) == layout.ENTRY.size else 0
-            following = min(offset + layout.ENTRY.size + length, os.fstat(self.descriptor).st_size)
-        return layout.unpack_entry(self.path, number, os.pread(self.descriptor, following - offset, offset))
+        if following != LOST:
+            return following
+        head = os.pread(self.descriptor, layout.ENTRY.size, offset)
+        length = layout.ENTRY.unpack(head)[1] if len(head) == layout.ENTRY.size else 0
+        return min(offset + layout.ENTRY.size + length, os.fstat(self.descriptor).st_size)
 
 
 def _read_from(descriptor: int, offset: int) -> bytes:
