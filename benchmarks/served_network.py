@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -65,29 +66,35 @@ def with_random_norms(network: Network) -> Network:
     return network
 
 
-def rate(network: Evaluates, states: np.ndarray, legal: np.ndarray) -> float:
-    """Return the positions a second of processor time in one turn."""
-    began, positions = time.process_time(), 0
-    while (spent := time.process_time() - began) < _TURN_S:
+def rate(network: Evaluates, states: np.ndarray, legal: np.ndarray, clock: Callable[[], float]) -> float:
+    """Return the positions a second of a clock in one turn."""
+    began, positions = clock(), 0
+    while (spent := clock() - began) < _TURN_S:
         network.evaluate([states], [legal])
         positions += len(states)
     return positions / spent
 
 
 def measured(
-    networks: dict[str, Evaluates], bases: dict[str, str], states: np.ndarray, legal: np.ndarray, rounds: int
+    networks: dict[str, Evaluates],
+    bases: dict[str, str],
+    states: np.ndarray,
+    legal: np.ndarray,
+    *,
+    rounds: int,
+    clock: Callable[[], float],
 ) -> list[str]:
     """Return a line of each network: its rate, and the ratio to that of its base, by default TorchScript."""
     rates: dict[str, list[float]] = {name: [] for name in networks}
     for turn in range(rounds + 1):
         for name, network in list(networks.items())[:: -1 if turn % 2 else 1]:
-            rates[name].append(rate(network, states, legal))
+            rates[name].append(rate(network, states, legal, clock))
     lines = []
     for name, found in rates.items():
         base = rates[bases.get(name, _BASE)]
         low, middle, high = statistics.quantiles([a / b for a, b in zip(found[1:], base[1:], strict=True)], n=4)
         lines.append(
-            f"batch {len(states)}  {name:20} {statistics.median(found[1:]):9.0f}  {middle:.2f} ({low:.2f} to {high:.2f})"
+            f"batch {len(states)}  {name:30} {statistics.median(found[1:]):9.0f}  {middle:.2f} ({low:.2f} to {high:.2f})"
         )
     return lines
 
@@ -100,14 +107,15 @@ def main() -> int:
     parser.add_argument("--channels", type=int, default=32)
     parser.add_argument("--batch", type=int, nargs="+", default=[64, 256, 512])
     parser.add_argument("--rounds", type=int, default=9, help="turns of each, after a first one that is left out")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1], help="several: by the wall clock, each to the first")
     parser.add_argument("--block", type=int, nargs="+", default=[0], help="positions of a block of the kernel; 0: as served")
     given = parser.parse_args()
     found = library.find()
     if found.library is None:
         sys.stderr.write(f"error: {found.reason}\n")
         return 1
-    torch.set_num_threads(given.threads)
+    are_several = len(given.threads) > 1
+    torch.set_num_threads(given.threads[0])
     keep_freed_memory()
     game = make(given.game)
     settings = NetworkSettings(blocks=given.blocks, channels=given.channels)
@@ -119,33 +127,32 @@ def main() -> int:
         path, manifest = store.directory(given.game, version) / "model.pt", store.verify(given.game, version)
         networks: dict[str, Evaluates] = {}
         bases: dict[str, str] = {}
-        for known, block in itertools.product(found.instructions, given.block):
-            name = f"native {known.name}" + (f" {block}" if block else "")
-            networks[name] = load_native(
-                path.with_name(WEIGHTS_FILE),
-                manifest,
-                game.spec(),
-                threads=given.threads,
-                instructions=known.name,
-                block=block,
-            )
-            if block != given.block[0]:
-                bases[name] = f"native {known.name}" + (f" {given.block[0]}" if given.block[0] else "")
+        for known in found.instructions:
+            first = ""
+            for block, threads in itertools.product(given.block, given.threads):
+                name = f"native {known.name}" + (f", blocks of {block}" if block else "") + f", threads {threads}" * are_several
+                networks[name] = load_native(
+                    path.with_name(WEIGHTS_FILE), manifest, game.spec(), threads=threads, instructions=known.name, block=block
+                )
+                if first:
+                    bases[name] = first
+                first = first or name
         for precision in ("float32", "bfloat16"):
-            backend = TorchBackend("cpu", precision, given.threads)
+            backend = TorchBackend("cpu", precision, given.threads[0])
             networks[f"torchscript {precision}"] = backend.load(path, manifest, max_batch=max(given.batch))
         exact = torch.jit.load(str(path)).double()  # type: ignore[no-untyped-call]
-    sys.stdout.write(f"{given.blocks} x {given.channels}, {given.threads} threads, positions a processor second, ratio\n")
+    clock, unit = (time.perf_counter, "second") if are_several else (time.process_time, "processor second")
+    sys.stdout.write(f"{given.blocks} x {given.channels}, threads: {given.threads}, positions a {unit}, ratio\n")
     for batch in given.batch:
         some = (np.resize(states, (batch, states.shape[1])), np.resize(legal, (batch, legal.shape[1])))
-        sys.stdout.write("".join(f"{line}\n" for line in measured(networks, bases, *some, given.rounds)))
+        sys.stdout.write("".join(f"{line}\n" for line in measured(networks, bases, *some, rounds=given.rounds, clock=clock)))
         sys.stdout.flush()
     with torch.inference_mode():
         wanted = [each.double().numpy() for each in exact(torch.from_numpy(states), torch.from_numpy(legal))]
     for name, network in networks.items():
         got = network.evaluate([states], [legal])
         policy, value = (np.abs(own.astype(np.float64) - right).max() for own, right in zip(got[:2], wanted[:2], strict=True))
-        sys.stdout.write(f"{len(states)} positions  {name:20} probability {policy:.1e}  value {value:.1e}\n")
+        sys.stdout.write(f"{len(states)} positions  {name:30} probability {policy:.1e}  value {value:.1e}\n")
     return 0
 
 
