@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +16,7 @@ from zerofleet.contracts.manifests import check_golden
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, Unavailable
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.testing.models import sample_archive
 
 gatekeeper_tests = borrowed("promise_gatekeeper", "gatekeeper/conftest.py")
 MODEL = gatekeeper_tests.MODEL
@@ -88,15 +87,7 @@ def test_p4_a_damaged_or_incomplete_version_never_becomes_champion(models, harm)
 def archive_of(numbers: np.ndarray) -> bytes:
     """Return a TorchScript archive with one tensor storage, as its exporter writes it."""
     storage = b"\x80\x02((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x02tQt."
-    out = io.BytesIO(gatekeeper_tests.archive())
-    with zipfile.ZipFile(out) as whole:
-        entries = {name: whole.read(name) for name in whole.namelist()}
-    entries |= {"model/data.pkl": storage, "model/data/0": numbers.tobytes()}
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as file:
-        for name, content in entries.items():
-            file.writestr(name, content)
-    return out.getvalue()
+    return sample_archive(**{"data.pkl": storage, "data/0": numbers.tobytes()})
 
 
 @pytest.mark.parametrize("spoilt", ["none", "weights.safetensors", "model.pt"])

@@ -51,6 +51,7 @@ from zerofleet.presets.learners import LEARNERS
 from zerofleet.presets.learners.declaration import LearnerDeclaration
 from zerofleet.storage.streams import StreamSettings
 from zerofleet.storage.streams.memory import MemoryStream
+from zerofleet.testing.models import sample_archive
 
 WORKERS = ("worker-1", "worker-2")
 SERVICES = ("inference", "gatekeeper", "trainer", *WORKERS)
@@ -105,7 +106,7 @@ class World:
         self._kill_at = 0
         self._job_fate = "kill"
         gatekeeper_tests = _gatekeeper_fakes()
-        self.export = Exporter(gatekeeper_tests.template(), gatekeeper_tests.archive())
+        self.export = Exporter(gatekeeper_tests.template(), sample_archive())
 
     # -- what services ask for -------------------------------------------------------------------------------------
 
