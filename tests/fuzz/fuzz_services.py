@@ -314,6 +314,10 @@ def _infer() -> Any:
 
 # -- connections
 
+_LOST = "Internal error from Core"
+"""Details by which grpc's client replaces the status of a call that the server ends before its last request is written
+(github.com/grpc/grpc/issues/36066). The same request has its status in the process."""
+
 
 def _over(channel: grpc.aio.Channel, method: Method) -> Callable[[bytes], Any]:
     """Return the call of a method over a connection."""
@@ -329,6 +333,8 @@ def _over(channel: grpc.aio.Channel, method: Method) -> Callable[[bytes], Any]:
             else:
                 await calling
         except grpc.aio.AioRpcError as error:
+            if handler.request_streaming and error.details() == _LOST:
+                return Outcome.refused("status lost by the client", _LOST)
             return _status(error.code(), error.details() or "")
         finally:
             calling.cancel()

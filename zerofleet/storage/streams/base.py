@@ -24,6 +24,7 @@ from zerofleet.errors import InvalidRequest
 
 __all__ = [
     "DEAD_PAYLOAD_BYTES",
+    "MALFORMED",
     "POISON",
     "DeadLetter",
     "Delivery",
@@ -42,6 +43,8 @@ MAX_REASON_CHARACTERS = 1024
 """Maximum length of a reason; the project's own are shorter."""
 POISON = "poison"
 """Reason of a dead letter delivered `max_deliveries` times without acknowledgement."""
+MALFORMED = "malformed"
+"""Reason of a dead letter without a valid uid, payload or count of deliveries: published by another program, or damaged."""
 
 
 class StreamSettings(BaseModel):

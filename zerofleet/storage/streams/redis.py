@@ -33,6 +33,7 @@ from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.streams.base import (
     DEAD_PAYLOAD_BYTES,
+    MALFORMED,
     MAX_REASON_CHARACTERS,
     MAX_UID_CHARACTERS,
     POISON,
@@ -53,8 +54,6 @@ BLOCK_LIMIT_S = 2.0
 """Maximum duration of a blocking read: well below the socket's timeout; idle entries are claimed in between."""
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
 PAGE = 1000  # ids per command
-MALFORMED = "malformed"
-"""Reason of a dead letter that a foreign client wrote to the stream without `uid` and `payload`."""
 
 # Moves an entry to the dead letters, truncated, atomically and at most once. A Redis out of memory rejects XADD as the first
 # write of a script, but not after a write that frees memory: XDEL and XACK come first. If XADD still fails, the letter is

@@ -26,8 +26,10 @@ import structlog
 from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.crash_points import crash_point
+from zerofleet.storage.streams import columns
 from zerofleet.storage.streams.base import (
     DEAD_PAYLOAD_BYTES,
+    MALFORMED,
     MAX_REASON_CHARACTERS,
     POISON,
     DeadLetter,
@@ -113,12 +115,14 @@ DELETE FROM dead_letters WHERE stream = :stream
     AND id <= (SELECT id FROM dead_letters WHERE stream = :stream ORDER BY id DESC LIMIT 1 OFFSET :kept)
 """
 STATS = """
-SELECT count(*), count(consumer), min(CASE WHEN consumer IS NOT NULL THEN published_at_s END),
+SELECT count(*), count(consumer),
+    min(CASE WHEN consumer IS NOT NULL AND typeof(published_at_s) = 'real' THEN published_at_s END),
     (SELECT count(*) FROM dead_letters WHERE stream = :stream)
 FROM entries WHERE stream = :stream
 """
 DEAD = """
-SELECT id, uid, payload, reason, deliveries, coalesce(size_bytes, length(payload)) FROM dead_letters
+SELECT id, CAST(uid AS TEXT), CAST(payload AS BLOB), reason, CAST(deliveries AS INTEGER),
+    CAST(coalesce(size_bytes, length(payload)) AS INTEGER) FROM dead_letters
 WHERE stream = ? ORDER BY id DESC LIMIT ?
 """
 
@@ -227,6 +231,7 @@ class SqliteStream:
     def _open(self) -> sqlite3.Connection:
         with _creation(self._path):
             connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            connection.text_factory = columns.text
             try:
                 _prepare(connection, self._path)
             except BaseException:
@@ -261,12 +266,13 @@ class SqliteStream:
             for query in (SELECT_LEFT, SELECT_NEW):
                 rows = database.execute(query, where | {"limit": limit - len(deliveries)}).fetchall()
                 for entry_id, uid, payload, count, traceparent in rows:
-                    if count >= self._settings.max_deliveries:
-                        self._bury_in_transaction(database, entry_id, POISON)
-                        log.error("stream.dead_letter", game_uid=uid, reason=POISON, deliveries=count)
+                    reason = MALFORMED if not columns.are_whole(uid, payload, count) else POISON
+                    if reason == MALFORMED or count >= self._settings.max_deliveries:
+                        self._bury_in_transaction(database, entry_id, reason)
+                        log.error("stream.dead_letter", game_uid=uid, reason=reason, deliveries=count)
                         continue
                     database.execute(DELIVER, where | {"id": entry_id})
-                    deliveries.append(Delivery(str(entry_id), uid, payload, count + 1, tracing.readable(traceparent)))
+                    deliveries.append(Delivery(str(entry_id), uid, payload, count + 1, columns.parent(traceparent)))
         crash_point("stream_after_claim")
         return deliveries
 

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 __all__ = ["Effort"]
+
+_Count = Annotated[int, Field(ge=0, le=(1 << 63) - 1)]
+_Duration = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Cost of some moves of one player; efforts add up. Opening moves cost nothing."""
+    """Cost of some moves of one player; efforts add up. Opening moves cost nothing. The bounds hold for one in a file."""
 
-    moves: int = 0
-    nodes: int = 0
+    moves: _Count = 0
+    nodes: _Count = 0
     """As counted by agents (`Choice.nodes`); for a model, visits of its search."""
-    time_s: float = 0.0
+    time_s: _Duration = 0.0
     """For an agent, time from question to answer. For a model, whose games are searched concurrently, its share of the time of
     all steps: machine time of the move, not latency."""
 
-    cpu_s: float = 0.0
+    cpu_s: _Duration = 0.0
     """Processor time of an agent's thread; 0 for a model."""
 
     def __add__(self, other: Effort) -> Effort:
