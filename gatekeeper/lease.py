@@ -21,7 +21,7 @@ from pydantic_core import from_json
 
 from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain, read_plain
 from zerofleet.errors import StaleEpoch, Unavailable
-from zerofleet.storage.files import atomic_publish, try_lock
+from zerofleet.storage.files import atomic_publish, make_directory, try_lock
 
 __all__ = ["Lease"]
 
@@ -40,9 +40,12 @@ class Lease:
     def acquire(cls, directory: Path, *, above: int = 0) -> Self:
         """Take the lease of a model's directory. Epochs will be greater than `above` and than any earlier one.
 
-        Raises `Unavailable` while another process holds it, with that process's name.
+        Raises `Unavailable` while another process holds it, with that process's name, and when the disk fails.
         """
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            make_directory(directory)
+        except OSError as error:
+            raise Unavailable(f"cannot create {directory}: {error}") from error
         path = directory / "gatekeeper_lease.json"
         lock = open_plain(directory / ".gatekeeper.lock", os.O_RDWR | os.O_CREAT, 0o644)
         if not try_lock(lock):

@@ -31,6 +31,7 @@ from zerofleet.rpc.health import MAX_WATCHES, HealthService
 from zerofleet.rpc.reflection import STREAMS, Reflection, add_reflection
 from zerofleet.rpc.requests import RequestInterceptor
 from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
+from zerofleet.rpc.security.connections import Connections
 from zerofleet.rpc.security.credentials import plain, token_table
 from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.limits import server_limits
@@ -87,11 +88,18 @@ async def open_gatekeeper(
         control = control or await _reach_control(stack, settings, settings.open_store())
         parts = await stack.enter_async_context(compose(settings, evaluator=evaluator, control=control))
         servicer = GatekeeperServicer(ledger=parts.ledger, pointer=parts.pointer, arbiter=parts.arbiter, ladder=parts.ladder)
-        server, health_servicer, reflection, address = await _listen(settings, servicer)
+        connections = Connections(
+            settings.max_connections,
+            on_refused=metrics.GRPC_CONNECTIONS_REFUSED.inc,
+            on_count=metrics.GRPC_CONNECTIONS.set,
+        )
+        server, health_servicer, reflection, address = await _listen(settings, servicer, connections)
+        followed = asyncio.create_task(connections.follow(address))
         held = {field.name: getattr(parts, field.name) for field in fields(parts)}
         try:
             yield RunningGatekeeper(**held, address=address, health=health_servicer, reflection=reflection, grpc=server)
         finally:
+            followed.cancel()
             parts.pointer.close()
             await server.stop(None)
 
@@ -130,19 +138,23 @@ async def _reach_control(stack: AsyncExitStack, settings: GatekeeperSettings, st
 
 
 async def _listen(
-    settings: GatekeeperSettings, servicer: GatekeeperServicer
+    settings: GatekeeperSettings, servicer: GatekeeperServicer, connections: Connections
 ) -> tuple[grpc.aio.Server, HealthService, Reflection, str]:
     bounds = BoundedCalls(
         message_bytes=MAX_REQUEST_BYTES,
         bytes_in_flight=MAX_BYTES_IN_FLIGHT,
         calls=settings.max_concurrent_calls,
         long_lived={f"/{SERVICE}/WatchChampion": settings.max_watchers, HEALTH_WATCH: MAX_WATCHES},
+        connections=connections,
+        on_refused=lambda reason: metrics.GATEKEEPER_REFUSED.labels(reason=reason).inc(),
     )
     guard = RoleInterceptor(token_table(settings.tokens))
     server = grpc.aio.server(
         interceptors=[bounds, RequestInterceptor(), CallMetrics(), guard, ErrorInterceptor()],
         options=[
-            *server_limits(receive_bytes=MAX_REQUEST_BYTES, send_bytes=MAX_MESSAGE_BYTES),
+            *server_limits(
+                receive_bytes=MAX_REQUEST_BYTES, send_bytes=MAX_MESSAGE_BYTES, connections=connections.accepted_by_grpc
+            ),
             ("grpc.so_reuseport", 0),  # a second gatekeeper on the same port is a mistake
             ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
             ("grpc.keepalive_permit_without_calls", 1),

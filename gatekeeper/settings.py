@@ -64,6 +64,9 @@ class GatekeeperSettings(StoreSettings):
     """Seed of openings and agents."""
     recheck_s: float = Field(default=10.0, gt=0.0)
     """Seconds between checks that the inference server still has the champion; it may have been restarted."""
+    max_connections: int = Field(default=4_096, ge=2)
+    """Maximum number of network connections. One address may hold as many as are free: half, if it is alone. Calls over
+    further ones are rejected as overload, and the connections are closed."""
     max_watchers: int = Field(default=4_096, ge=1)
     """Maximum number of watchers of the champion; further ones are rejected as overload. One network address may have as many
     as are free: half, if it is alone."""

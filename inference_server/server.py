@@ -38,6 +38,7 @@ from zerofleet.rpc.inference_channels import KEEPALIVE_TIME_MS
 from zerofleet.rpc.reflection import STREAMS, Reflection, add_reflection
 from zerofleet.rpc.requests import RequestInterceptor
 from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
+from zerofleet.rpc.security.connections import Connections
 from zerofleet.rpc.security.credentials import plain, token_table
 from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.limits import server_limits
@@ -62,6 +63,7 @@ class RunningServer:
     plane: DataPlane
     health: HealthService
     reflection: Reflection
+    connections: Connections
     grpc: grpc.aio.Server
     doorbell: Doorbell | None
     """Where clients of this host send blocks in shared memory; None where there is none."""
@@ -102,11 +104,15 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
     try:
         async with Batcher(queue) as batcher:
             server = await _listen(settings, DataPlane(registry, batcher), message_bytes)
-            followed = asyncio.create_task(registry.follow_champions())
+            followed = [
+                asyncio.create_task(registry.follow_champions()),
+                asyncio.create_task(server.connections.follow(server.address)),
+            ]
             try:
                 yield server
             finally:
-                followed.cancel()
+                for task in followed:
+                    task.cancel()
                 if server.doorbell is not None:
                     server.doorbell.close()
                 if server.http is not None:
@@ -132,11 +138,17 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
     guard = RoleInterceptor(
         token_table(settings.tokens), admin_token=plain(settings.token), on_refused=lambda: _count_refused("token")
     )
+    connections = Connections(
+        settings.max_connections,
+        on_refused=metrics.GRPC_CONNECTIONS_REFUSED.inc,
+        on_count=metrics.GRPC_CONNECTIONS.set,
+    )
     bounds = BoundedCalls(
         message_bytes=message_bytes,
         bytes_in_flight=settings.max_bytes_in_flight,
         calls=settings.max_concurrent_calls,
         long_lived={HEALTH_WATCH: MAX_WATCHES},
+        connections=connections,
         on_refused=_count_refused,
     )
     requests = RequestInterceptor()
@@ -149,7 +161,7 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
             guard,
             ErrorInterceptor(),
         ],
-        options=_options(settings, message_bytes),
+        options=_options(settings, message_bytes, connections),
         maximum_concurrent_rpcs=bounds.most_calls + STREAMS,
     )
     servicer = kserve.KServeServicer(plane, max_delay_us=settings.inference.max_delay_us)
@@ -182,16 +194,16 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
     await health_servicer.set("", _SERVING)  # live; the service is ready once the champions are served
     await health_servicer.set(kserve.SERVICE, _NOT_SERVING)
     plane.registry.on_change = lambda model, ready: health_servicer.set(model, _SERVING if ready else _NOT_SERVING)
-    return RunningServer(address, plane, health_servicer, reflection, server, doorbell, http)
+    return RunningServer(address, plane, health_servicer, reflection, connections, server, doorbell, http)
 
 
 def _count_refused(reason: str) -> None:
     metrics.INFERENCE_REFUSED.labels(reason=reason).inc()
 
 
-def _options(settings: ServerSettings, message_bytes: int) -> Sequence[tuple[str, int]]:
+def _options(settings: ServerSettings, message_bytes: int, connections: Connections) -> Sequence[tuple[str, int]]:
     options = [
-        *server_limits(receive_bytes=message_bytes, send_bytes=MAX_MESSAGE_BYTES),
+        *server_limits(receive_bytes=message_bytes, send_bytes=MAX_MESSAGE_BYTES, connections=connections.accepted_by_grpc),
         ("grpc.so_reuseport", 0),  # a second server on the same port is a mistake, not a second worker
         ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_TIME_MS // 2),
         ("grpc.keepalive_permit_without_calls", 1),

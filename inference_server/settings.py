@@ -66,6 +66,9 @@ class ServerSettings(StoreSettings):
     """Accept blocks of positions in shared memory from clients of this host and user, while `address` is a unix socket."""
     max_queue_positions: int = Field(default=32_768, ge=1)
     """Maximum number of positions that wait for the device; further requests are rejected as overload."""
+    max_connections: int = Field(default=4_096, ge=2)
+    """Maximum number of network connections for gRPC. One address may hold as many as are free: half, if it is alone. Calls
+    over further ones are rejected as overload, and the connections are closed."""
     max_concurrent_calls: int = Field(default=4_096, ge=1)
     """Maximum number of calls in progress, except health checks; further ones are rejected as overload. One network address
     may make as many as are free: half, if it is alone."""

@@ -1,4 +1,6 @@
 import errno
+import os
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +81,19 @@ def test_a_failing_disk_is_unavailable_and_yields_no_epoch(tmp_path, monkeypatch
         Lease.acquire(tmp_path)
     monkeypatch.undo()
     Lease.acquire(tmp_path).release()
+
+
+def test_the_directory_of_an_epoch_is_still_there_after_a_power_loss(tmp_path, monkeypatch):
+    synced, real = [], os.fsync
+
+    def watch(descriptor):
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    with Lease.acquire(tmp_path / "models" / "go"):
+        # Names of the new directories, the content of the file, its name.
+        assert synced.index(tmp_path / "models") < synced.index(tmp_path) < synced.index(tmp_path / "models" / "go")
 
 
 def _refuse(descriptor):

@@ -49,7 +49,10 @@ class Echo:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[str]:
-        options = [("grpc.so_reuseport", 0), *server_limits(receive_bytes=MESSAGE_BYTES, send_bytes=MESSAGE_BYTES)]
+        options = [
+            ("grpc.so_reuseport", 0),
+            *server_limits(receive_bytes=MESSAGE_BYTES, send_bytes=MESSAGE_BYTES, connections=64),
+        ]
         server = grpc.aio.server(interceptors=[self.bounds], options=options, maximum_concurrent_rpcs=self.bounds.most_calls)
         methods = {
             "Echo": grpc.unary_unary_rpc_method_handler(self.echo),

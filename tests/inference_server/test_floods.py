@@ -232,3 +232,17 @@ async def test_a_stranger_is_refused_after_the_operator_was_served_on_the_same_s
             assert (await wire.stub.ModelInfer(request, timeout=60, metadata=metadata)).model_version == "1"
             code, _ = await refusal(wire.stub.ModelInfer(request, timeout=60))
             assert code is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_connections_of_another_address_leave_room_and_are_counted(open_wire, publish, positions):
+    before = metrics.GRPC_CONNECTIONS_REFUSED._value.get()
+    async with open_wire(max_connections=8) as wire, asyncio.timeout(60):
+        await wire.server.plane.registry.serve(MODEL, [publish()])
+        host, _, port = wire.server.address.rpartition(":")
+        greedy = [await asyncio.open_connection(host, int(port), local_addr=("127.0.0.2", 0)) for _ in range(10)]
+        await until(lambda: metrics.GRPC_CONNECTIONS_REFUSED._value.get() == before + 6)
+        await expect_service(wire, positions)
+        await until(lambda: metrics.GRPC_CONNECTIONS._value.get() == 4 + 1)
+        for _, writer in greedy:
+            writer.transport.abort()
+        await until(lambda: metrics.GRPC_CONNECTIONS._value.get() == 1)

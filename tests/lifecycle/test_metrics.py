@@ -15,7 +15,8 @@ GOLDEN = {
         zerofleet_target_entropy_nats zerofleet_wins_in_one_total
     """,
     "inference_server": """
-        grpc_server_handled_total grpc_server_handling_seconds grpc_server_started_total zerofleet_inference_batch_size
+        grpc_server_handled_total grpc_server_handling_seconds grpc_server_started_total zerofleet_grpc_connections
+        zerofleet_grpc_connections_refused_total zerofleet_inference_batch_size
         zerofleet_inference_backend zerofleet_inference_device_busy_seconds_total
         zerofleet_inference_http_handling_seconds zerofleet_inference_http_requests_total zerofleet_inference_positions_total
         zerofleet_inference_queue_positions zerofleet_inference_queue_seconds zerofleet_inference_refused_total
@@ -41,7 +42,8 @@ GOLDEN = {
         zerofleet_evaluations_total zerofleet_gate_candidate_version zerofleet_gate_evaluations_share
         zerofleet_gate_evaluations_total zerofleet_gate_games_total zerofleet_gate_holds_candidates zerofleet_gate_llr
         zerofleet_gate_llr_bound zerofleet_gate_match_games zerofleet_gate_match_groups zerofleet_gate_queue_candidates
-        zerofleet_gate_verdicts_total
+        zerofleet_gate_verdicts_total zerofleet_gatekeeper_refused_total zerofleet_grpc_connections
+        zerofleet_grpc_connections_refused_total
         zerofleet_ladder_elo zerofleet_model_age_seconds zerofleet_model_info zerofleet_models_pruned_total
     """,
 }

@@ -67,6 +67,29 @@ async def test_readiness_is_reported_while_slow_clients_hold_every_connection(se
         writer.transport.abort()
 
 
+async def test_a_flood_from_one_address_closes_no_connection_of_another(server):
+    patient, asking = await asyncio.open_connection("127.0.0.1", server.port)
+    asking.write(b"GET /readyz HTTP/1.1\r\n")
+    await until_open(server, 1)
+    flood = []
+    for count in range(2, 2 * MAX_CONNECTIONS):
+        flood.append(await asyncio.open_connection("127.0.0.1", server.port, local_addr=("127.0.0.2", 0)))
+        await until_open(server, min(count, MAX_CONNECTIONS))
+    assert await cut_off(flood[0][0])  # the oldest of its address, and not of all
+    asking.write(b"\r\n")
+    assert (await patient.read()).startswith(b"HTTP/1.1 200 OK\r\n")
+    asking.close()
+    for _, writer in flood:
+        writer.transport.abort()
+
+
+async def until_open(server: ProbeServer, count: int) -> None:
+    """Wait until the server has so many connections."""
+    async with asyncio.timeout(20):
+        while server.connections != count:  # noqa: ASYNC110 - turns of the loop
+            await asyncio.sleep(0)
+
+
 async def test_an_unfinished_http_request_is_cut_off_after_its_time(server, monkeypatch):
     monkeypatch.setattr(probes, "REQUEST_TIMEOUT_S", 0.05)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -27,7 +27,7 @@ ROWS = 64
 CLIENTS = 4
 VERSIONS = 5  # that take turns; a version that comes again was unloaded before
 CALM_S = 20.0
-MAX_RATIO = 2.0
+MAX_RATIO = 1.7
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 

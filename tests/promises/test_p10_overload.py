@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
+from contextlib import AsyncExitStack
 from types import SimpleNamespace
 
 import grpc
@@ -19,9 +21,13 @@ from selfplay_worker.publisher import Publisher
 from zerofleet.errors import Overloaded
 from zerofleet.evaluators import kserve
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.evaluators.kserve import MAX_IN_FLIGHT, KServeEvaluator
+from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.calls import FIRST_BACKOFF_S, MAX_BACKOFF_S
+from zerofleet.rpc.security import connections as module_of_connections
+from zerofleet.rpc.security.bounded_calls import BoundedCalls
+from zerofleet.rpc.security.connections import Connections
+from zerofleet.rpc.security.limits import server_limits
 from zerofleet.rpc.security.shares import Shares
 
 batching = borrowed("promise_batching", "inference_server/test_batcher.py")
@@ -76,6 +82,39 @@ def test_p10_one_peer_cannot_take_all_of_a_resource():
     assert sum(shares.take(None) for _ in range(100)) == 49
     assert shares.taken == shares.total
     assert not shares.take("another")
+
+
+async def test_p10_one_peer_cannot_take_all_connections(monkeypatch):
+    async def answer(request: bytes, context: object) -> bytes:
+        return b"answer"
+
+    monkeypatch.setattr(module_of_connections, "LOOK_S", 0.01)
+    connections = Connections(8)
+    bounds = BoundedCalls(message_bytes=100, bytes_in_flight=1000, calls=8, long_lived={}, connections=connections)
+    limits = server_limits(receive_bytes=100, send_bytes=100, connections=connections.accepted_by_grpc)
+    server = grpc.aio.server(interceptors=[bounds], options=limits)
+    handlers = {"Ask": grpc.unary_unary_rpc_method_handler(answer)}
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("any.Service", handlers)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    followed = asyncio.create_task(connections.follow(f"127.0.0.1:{port}"))
+    own, codes = [("grpc.use_local_subchannel_pool", 1)], []
+    async with asyncio.timeout(60), AsyncExitStack() as stack:
+        stack.push_async_callback(server.stop, None)
+        stack.callback(followed.cancel)
+        for _ in range(6):  # from this address, each with a call
+            channel = await stack.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=own))
+            codes.append(await channel.unary_unary("/any.Service/Ask")(b"").code())
+        assert codes == [grpc.StatusCode.OK] * 4 + [grpc.StatusCode.RESOURCE_EXHAUSTED] * 2
+        idle = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(4)]
+        reads = [asyncio.create_task(reader.read()) for reader, _ in idle]
+        for ended in itertools.islice(asyncio.as_completed(reads), 2):  # beyond the share of their address
+            await ended
+        assert sum(read.done() for read in reads) == 2
+        for read in reads:
+            read.cancel()
+        for _, writer in idle:
+            writer.transport.abort()
 
 
 async def test_p10_games_that_the_stream_does_not_take_pause_the_lanes():
@@ -169,10 +208,10 @@ async def test_p10_a_client_has_a_bounded_number_of_requests_in_flight(any_reply
     async with asyncio.timeout(60), KServeEvaluator("127.0.0.1:1", "tic_tac_toe") as evaluator:
         evaluator._stub = server = Refusing(0)
         server.held.clear()
-        asked = [asyncio.create_task(evaluator.evaluate(BATCH, version=1)) for _ in range(3 * MAX_IN_FLIGHT)]
+        asked = [asyncio.create_task(evaluator.evaluate(BATCH, version=1)) for _ in range(3 * 64)]
         for _ in range(10):
             await asyncio.sleep(0)
-        assert server.calls == MAX_IN_FLIGHT
+        assert server.calls == 64
         server.held.set()
         await asyncio.gather(*asked)
-        assert server.most == MAX_IN_FLIGHT
+        assert server.most == 64

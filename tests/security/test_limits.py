@@ -39,7 +39,7 @@ class Stays:
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[str]:
-        limits = server_limits(receive_bytes=1 << 10, send_bytes=1 << 10)
+        limits = server_limits(receive_bytes=1 << 10, send_bytes=1 << 10, connections=64)
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0), *limits])
         handlers = {"Stay": self.stay, "Pass": self.go}
         methods = {name: grpc.unary_unary_rpc_method_handler(handler) for name, handler in handlers.items()}

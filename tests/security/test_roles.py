@@ -164,14 +164,14 @@ async def test_with_an_operators_token_only_the_operators_calls_require_it():
 
 
 async def test_oversized_metadata_is_refused_and_the_server_continues():
-    async with _server({}, limits=server_limits(receive_bytes=1 << 16, send_bytes=1 << 16)) as channel:
+    async with _server({}, limits=server_limits(receive_bytes=1 << 16, send_bytes=1 << 16, connections=64)) as channel:
         huge = (("x-filler", "x" * (4 * MAX_METADATA_BYTES)),)
         assert await _code(channel, "/zerofleet.v1.Gatekeeper/GetChampion", huge) is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await _code(channel, "/zerofleet.v1.Gatekeeper/GetChampion", ()) is grpc.StatusCode.OK
 
 
 async def test_a_message_over_the_limit_is_refused_and_the_server_continues():
-    async with _server({}, limits=server_limits(receive_bytes=1 << 16, send_bytes=1 << 16)) as channel:
+    async with _server({}, limits=server_limits(receive_bytes=1 << 16, send_bytes=1 << 16, connections=64)) as channel:
         call = channel.unary_unary("/zerofleet.v1.Gatekeeper/Promote")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call(b"x" * (1 << 17), timeout=60)

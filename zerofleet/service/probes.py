@@ -1,8 +1,9 @@
 """HTTP port of a service: /metrics for Prometheus, /livez and /readyz for orchestrators.
 
 `/livez` returns 200 while the event loop runs, `/readyz` only while the service accepts work. The server implements the
-minimum of HTTP: one GET or HEAD per connection, with limits on size and time. Beyond `MAX_CONNECTIONS` the oldest connection is
-closed, so that slow clients never block new ones. A path may require a bearer token.
+minimum of HTTP: one GET or HEAD per connection, with limits on size and time. Beyond `MAX_CONNECTIONS` the oldest connection of
+the network address with most of them is closed, so that slow clients never block new ones, nor a flood those of other
+addresses. A path may require a bearer token.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -17,6 +19,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from zerofleet.errors import ConfigurationError
+from zerofleet.rpc.security.shares import peer_of
 
 __all__ = ["Answer", "Handler", "ProbeServer"]
 
@@ -65,7 +68,7 @@ class ProbeServer:
         self._paths = dict(paths)
         self._tokens = {path: _digest(token.encode()) for path, token in (tokens or {}).items() if token}
         self._server: asyncio.Server | None = None
-        self._open: dict[asyncio.StreamWriter, None] = {}  # oldest first
+        self._open: dict[asyncio.StreamWriter, str | None] = {}  # address of each, oldest first
 
     def add(self, path: str, handler: Handler, *, token: str | None = None) -> None:
         """Serve a further path, with its bearer token where it is protected."""
@@ -105,8 +108,8 @@ class ProbeServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= MAX_CONNECTIONS:
-            self._drop(next(iter(self._open)))
-        self._open[writer] = None
+            self._drop(self._dispensable())
+        self._open[writer] = _address_of(writer)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 request = await _read(reader)
@@ -117,6 +120,11 @@ class ProbeServer:
             pass  # the client disconnected or is too slow
         finally:
             self._drop(writer)
+
+    def _dispensable(self) -> asyncio.StreamWriter:
+        """Return the oldest connection of the address that has most of them."""
+        ((greediest, _),) = Counter(self._open.values()).most_common(1)
+        return next(writer for writer, address in self._open.items() if address == greediest)
 
     def _drop(self, writer: asyncio.StreamWriter) -> None:
         """Abort a connection, discarding unsent data."""
@@ -140,6 +148,14 @@ class ProbeServer:
         except Exception as error:  # a failing gauge must neither expose its traceback nor close the port
             log.error("probe.failed", path=request.path, exc_info=error)
             return Answer(500, b"internal error; the service's log has the details\n")
+
+
+def _address_of(writer: asyncio.StreamWriter) -> str | None:
+    """Return the network address of a client, of IPv6 its network; None if it is gone already."""
+    peer = writer.get_extra_info("peername")
+    if not peer:
+        return None
+    return peer_of(f"ipv6:[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"ipv4:{peer[0]}:{peer[1]}")
 
 
 async def _read(reader: asyncio.StreamReader) -> _Request:

@@ -141,6 +141,12 @@ GRPC_HANDLING = _histogram(
     "grpc_server_handling_seconds", "Time in the handler", *_GRPC, by=_GRPC_SERVERS, buckets=_LATENCY_BUCKETS
 )
 
+GRPC_CONNECTIONS = _gauge("zerofleet_grpc_connections", "Open network connections for gRPC", by=_GRPC_SERVERS)
+GRPC_CONNECTIONS_REFUSED = _counter(
+    "zerofleet_grpc_connections_refused_total", "Network connections beyond the share of their address", by=_GRPC_SERVERS
+)
+GATEKEEPER_REFUSED = _counter("zerofleet_gatekeeper_refused_total", "Requests refused", "reason", by=(GATEKEEPER,))
+
 # The stream on the consumer side, and the replay store.
 RECORDS_ACCEPTED = _counter("zerofleet_records_accepted_total", "Games stored", by=(TRAINER,))
 RECORDS_REJECTED = _counter("zerofleet_records_rejected_total", "Games refused and dead-lettered", "reason", by=(TRAINER,))

@@ -22,6 +22,7 @@ from typing import Any
 import grpc
 
 from zerofleet.rpc.handlers import shape
+from zerofleet.rpc.security.connections import Connections
 from zerofleet.rpc.security.expiry import Expiries
 from zerofleet.rpc.security.shares import Shares, peer_of
 from zerofleet.rpc.security.tokens import OPEN_SERVICES
@@ -47,7 +48,8 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
     calls             calls in progress that are neither long-lived nor open
     long_lived        places of each method whose calls do not end
     read_s            time in which a request has to arrive
-    on_refused        called for every refused call, with its reason: calls, memory or slow
+    connections       bound on connections, whose surplus gets no call answered; None for none
+    on_refused        called for every refused call, with its reason: connections, calls, memory or slow
     """
 
     def __init__(
@@ -58,10 +60,12 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
         calls: int,
         long_lived: Mapping[str, int],
         read_s: float = READ_S,
+        connections: Connections | None = None,
         on_refused: Callable[[str], None] = lambda reason: None,
     ) -> None:
         self._message_bytes = message_bytes
         self._read_s = read_s
+        self._connections = connections
         self._on_refused = on_refused
         small = Shares(SMALL_READS * message_bytes)
         self._calls = _Pool(Shares(calls), Shares(max(bytes_in_flight, 2 * message_bytes)), message_bytes)
@@ -107,7 +111,10 @@ class BoundedCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-igno
 
     async def _request(self, pool: _Pool, context: Any, read: Callable[[bytes], Any] | None) -> Any:
         """Return the request of a call, within the bounds; aborts the call otherwise. Cancellation: the bounds are freed."""
-        held = HeldCall(pool, peer_of(context.peer()))
+        peer = context.peer()
+        if self._connections is not None and (full := self._connections.refusal(peer)) is not None:
+            await self._refuse(context, "connections", full)
+        held = HeldCall(pool, peer_of(peer))
         context.add_done_callback(held.leave)  # when the reply has been sent, whatever the end of the call
         if (full := held.enter()) is not None:
             await self._refuse(context, "calls", full)

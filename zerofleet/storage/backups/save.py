@@ -26,7 +26,7 @@ from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.backups.contents import CONTENTS_FILE, FILES, BackupContents, list_backups
 from zerofleet.storage.backups.order import files_of_run, versions_of_run
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, sync_directory, try_lock
+from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
 
 __all__ = ["copy_file", "save_backup", "sync_tree"]
 
@@ -48,7 +48,7 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
             f"{directory} is inside {root}, so a backup would include earlier ones; name a directory outside"
         )
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         with _alone(directory):
             backup = _take(root, directory)
             for old in list_backups(directory)[: -keep or None] if keep else ():
