@@ -1,4 +1,4 @@
-"""The cluster of the compose tests as a soak needs it: own disks and clocks, memory by container, lines of logs as they come."""
+"""The cluster of the compose tests as a soak needs it: own disks and clocks, memory by container, and lines of logs."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ EXPLANATIONS = (
     Explanation(
         "trainer", r'"event": "candidate\.not_(published|submitted)"', DISKS, "the disk of the store is full", ("full_disk",)
     ),
-    Explanation("trainer", r'"event": "history\.sink_failed"', ("trainer",), "its disk is full", ("full_disk",)),
+    Explanation("trainer", r'"event": "history\.(disk_full|sink_failed)"', ("trainer",), "its disk is full", ("full_disk",)),
     Explanation(
         "gatekeeper",
         r'"event": "(decision\.delayed|promotion\.not_noted|gate\.not_tidied|models\.not_pruned)"',
