@@ -127,11 +127,11 @@ class Harms:
         damage = DAMAGE_BY_NAME[planned.file]
         harm.detail["file"] = damage.name
         bystanders = [] if damage.service != "redis" else self._frozen(("selfplay_worker", "trainer"))
-        self._cluster.compose("stop", damage.service)
+        self._stop(damage.service)
         try:
             harm.detail["outcome"] = self._damaged(damage, planned, harm)
         finally:
-            self._cluster.compose("start", damage.service)
+            self._start(damage.service)
             for container in bystanders:
                 container.unpause()
 
@@ -148,16 +148,24 @@ class Harms:
             with path.open("r+b", buffering=0) as file:
                 file.seek(at)
                 file.write(flip(sound, at, planned.rolls[2])[at : at + 1])
-            self._cluster.compose("start", damage.service)
+            self._start(damage.service)
             if self._starts(damage.service) and not (damage.service == "redis" and path.stat().st_size < len(sound)):
                 return "started"
-            self._cluster.compose("stop", damage.service)
+            self._stop(damage.service)
             with path.open("r+b", buffering=0) as file:
                 file.write(sound)
                 file.truncate(len(sound))
             return "refused"
         finally:
             kept.unlink()
+
+    def _stop(self, service: str) -> None:
+        for container in self._cluster.containers(service):
+            container.stop(timeout=20)
+
+    def _start(self, service: str) -> None:
+        for container in self._cluster.containers(service):
+            container.start()
 
     def _frozen(self, services: Collection[str]) -> list[Container]:
         """Freeze the clients of Redis, so that nothing is published or stored while its file may be cut off."""
