@@ -89,7 +89,7 @@ simulate: venv ## simulate a fleet and its faults for 100 seeds; SIMULATE_ARGS="
 fuzz: venv ## fuzz every method and format for 10 seconds each; FUZZ_ARGS="--seconds 60 --only ModelInfer" for some
 	$(BIN)/python tests/fuzz $(FUZZ_ARGS)
 
-soak: venv ## kill a container of a cluster every minute for half an hour; SOAK_ARGS="--minutes 5 --seed 2" for another run
+soak: venv ## make a fault in a cluster every minute for half an hour; SOAK_ARGS="--minutes 60 --resume build/soak/day" for a slice of a day
 	$(BIN)/pytest --capture=no tests/soak/test_soak.py $(SOAK_ARGS)
 
 overload: venv ## flood the inference server with 200 clients for a minute; three minutes

@@ -6,6 +6,7 @@ Names are grouped as `losses/policy` and `charts/samples_per_second`; TensorBoar
 from __future__ import annotations
 
 import csv
+import errno
 import importlib
 import io
 import json
@@ -64,7 +65,7 @@ class _Sink(Protocol):
 
 
 class History:
-    """Writer of rows to every sink; a sink that fails is dropped and the run continues."""
+    """Writer of rows to every sink; a sink that fails is dropped and the run continues. Files survive a full disk."""
 
     def __init__(self, sinks: Sequence[_Sink]) -> None:
         self._sinks = list(sinks)
@@ -114,13 +115,36 @@ def open_history(
     return History(sinks)
 
 
-class _JsonLines:
+class _Lines:
+    """A file of lines. A full disk costs lines until space is free; one cut short is dropped before the next."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._full = False
         drop_partial_line(path)
 
+    def append(self, line: str) -> None:
+        """Append a line, or report a full disk once. Raises `OSError` for any other failure."""
+        try:
+            if self._full:
+                drop_partial_line(self._path)
+            append_plain(self._path, line)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            if not self._full:
+                log.error("history.disk_full", path=str(self._path), error=str(error), advice="free space; rows are left out")
+            self._full = True
+            return
+        self._full = False
+
+
+class _JsonLines:
+    def __init__(self, path: Path) -> None:
+        self._lines = _Lines(path)
+
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        append_plain(self._path, json.dumps({"time": round(time.time(), 3), "step": step, **row}) + "\n")
+        self._lines.append(json.dumps({"time": round(time.time(), 3), "step": step, **row}) + "\n")
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -128,8 +152,7 @@ class _JsonLines:
 
 class _Csv:
     def __init__(self, path: Path) -> None:
-        self._path = path
-        drop_partial_line(path)
+        self._lines = _Lines(path)
         self._columns = _columns(path)
         if not self._columns:
             self._columns = list(FIGURES)
@@ -144,7 +167,7 @@ class _Csv:
     def _append(self, values: Sequence[object]) -> None:
         line = io.StringIO()
         csv.writer(line, lineterminator="\n").writerow(values)
-        append_plain(self._path, line.getvalue())
+        self._lines.append(line.getvalue())
 
 
 def _columns(path: Path) -> list[str]:

@@ -44,8 +44,10 @@ def pytest_ignore_collect(collection_path: Path, config):
 class Cluster:
     """One project of docker compose with names, ports and volumes of its own."""
 
-    def __init__(self, game: str, preset: str) -> None:
-        self.project = f"zerofleet-test-{secrets.token_hex(4)}"
+    files: tuple[str, ...] = ("docker-compose.yml", "tests/compose/whole_log.yml")
+
+    def __init__(self, game: str, preset: str, *, project: str = "") -> None:
+        self.project = project or f"zerofleet-test-{secrets.token_hex(4)}"
         self.docker = docker.from_env()
         self._environment = os.environ | {
             "ZEROFLEET_GAME": game,
@@ -65,7 +67,7 @@ class Cluster:
 
     def compose(self, *arguments: str) -> None:
         """Run `docker compose`; raises with its output when it fails."""
-        files = [word for file in ("docker-compose.yml", "tests/compose/whole_log.yml") for word in ("--file", file)]
+        files = [word for file in self.files for word in ("--file", file)]
         command = ["docker", "compose", "--project-name", self.project, *files, *arguments]
         done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
@@ -157,16 +159,16 @@ class Cluster:
     def published(self, to: Path) -> list[str]:
         """Return the uid of every game that was ever added to the stream, in order, from Redis' append-only file."""
         files = self.copy("redis", "/var/lib/zerofleet/appendonlydir", to)
-        return [uid for file in sorted(files.glob("*.incr.aof")) for uid in _added(file.read_bytes(), b"games")]
+        return [uid for file in sorted(files.glob("*.incr.aof")) for uid in added(file, b"games")]
 
 
-def _added(append_only: bytes, stream: bytes) -> Iterator[str]:
+def added(append_only: Path, stream: bytes) -> Iterator[str]:
     """Yield the uid of every XADD to a stream; a command cut short at the end is passed over by Redis and here."""
-    data = io.BytesIO(append_only)
-    while (head := data.readline()).startswith(b"*"):
-        words = [data.read(int(data.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
-        if words[0].upper() == b"XADD" and words[1] == stream:
-            yield words[words.index(b"uid") + 1].decode()
+    with append_only.open("rb") as data:
+        while (head := data.readline()).startswith(b"*"):
+            words = [data.read(int(data.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
+            if words[0].upper() == b"XADD" and words[1] == stream:
+                yield words[words.index(b"uid") + 1].decode()
 
 
 @pytest.fixture(scope="module")

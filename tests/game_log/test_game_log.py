@@ -562,3 +562,42 @@ def test_a_reader_keeps_no_uids_of_files_that_became_full(tmp_path: Path) -> Non
         assert contents(reader) == games
         assert len(reader._known[0]) < 10  # those of the last file
         assert [reader.find_index(uid) for uid, _ in games] == [*range(40)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["00000000.games", "00000001.games", "00000002.games", "00000000.index", "00000001.index"])
+def test_one_damaged_byte_in_the_number_of_a_file_loses_no_game(tmp_path: Path, name: str) -> None:
+    games = [game(i) for i in range(16)]
+    write(tmp_path / "whole", games)
+    place = tmp_path / "whole" / name
+    assert len(list(place.parent.glob("*.games"))) == 3
+    content = place.read_bytes()
+    for at in range(8, 16):  # behind the magic of either kind of file: the number of its first game
+        for mask in (0x01, 0x80):
+            damaged = tmp_path / f"{at}-{mask}"
+            shutil.copytree(place.parent, damaged)
+            (damaged / name).write_bytes(content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :])
+            with GameLog.open(damaged, writer=False) as log:
+                assert contents(log) == games, (at, mask)
+            write(damaged, [game(90)])
+            with GameLog.open(damaged, writer=False) as log:
+                assert contents(log) == [*games, game(90)], (at, mask)
+
+
+def test_a_log_whose_only_file_has_one_damaged_byte_in_its_header_loses_no_game(tmp_path: Path) -> None:
+    write(tmp_path, [game(0), game(1)])
+    path = tmp_path / "00000000.games"
+    sound = path.read_bytes()
+    path.write_bytes(sound[:9] + b"\x80" + sound[10:])
+    write(tmp_path, [game(2)])
+    assert path.read_bytes()[: len(sound)] == sound, "the writer mends the header"
+    with GameLog.open(tmp_path, writer=False) as log:
+        assert contents(log) == [game(0), game(1), game(2)]
+
+
+def test_an_empty_first_file_with_another_number_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, [game(0)])
+    path = tmp_path / "00000000.games"
+    path.write_bytes(path.read_bytes()[:8] + b"\x05" + b"\0" * 7)
+    with pytest.raises(RunDirectoryError, match="begins with game 5, want 0"):
+        GameLog.open(tmp_path, writer=True)

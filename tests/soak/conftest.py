@@ -14,7 +14,11 @@ sys.path.insert(0, str(FOLDER))
 def pytest_addoption(parser):
     group = parser.getgroup("soak")
     group.addoption("--minutes", type=float, default=30.0, help="how long the cluster is hurt")
-    group.addoption("--seed", type=int, default=1, help="which container is killed when")
+    group.addoption("--seed", type=int, default=1, help="which fault is made when")
+    group.addoption("--every", type=float, default=60.0, help="seconds between faults")
+    group.addoption("--faults", default="", help="kinds of faults, with commas between; default: all that this machine makes")
+    group.addoption("--disk-mib", type=int, default=20480, help="size of each disk; it takes what is written to it")
+    group.addoption("--resume", type=Path, default=None, help="folder of a soak in slices: begin one there, or go on with it")
     group.addoption("--workers", type=int, default=2, help="self-play workers")
     group.addoption("--report", type=Path, default=FOLDER.parents[1] / "build/soak", help="folder of the report")
 

@@ -1,6 +1,6 @@
-"""Which warnings and errors a soak explains, and by what: a line is explained by the kill of a service shortly before it.
+"""Which warnings and errors a soak explains, and by what: a line is explained by a fault of a service shortly before it.
 
-A line that fits no entry, or comes when none of the entry's services was killed, is unexplained.
+A line that fits no entry, or comes when none of the entry's services was harmed, is unexplained.
 """
 
 from __future__ import annotations
@@ -10,8 +10,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-KILL_ECHO_S = 100.0  # how long after a kill its consequences may be logged: restart, imports, reconnection, a load's time-out
+from soak_faults import Harm
+
+ECHO_S = 100.0  # how long after a fault its consequences may be logged: restart, imports, reconnection, a load's time-out
+DISKS = ("trainer", "gatekeeper")
 LOUD = ("warning", "error", "critical")
+ITSELF = ("itself",)
+NETWORK = ("pause", "loss", "reorder")
 _REDIS_LINE = re.compile(r"^\d+:[A-Z] .*? (?P<level>[.*#-]) (?P<text>.*)$")
 
 
@@ -25,27 +30,25 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
-    """When a container of which service was killed."""
-
-    service: str
-    at_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
-    """Lines of `service` that `pattern` finds come from the end of one of `causes` (none: they always may)."""
+    """Lines of `service` that `pattern` finds come from a fault of one of `causes` (none: they always may)."""
 
     service: str
     pattern: str
     causes: tuple[str, ...]
     why: str
+    kinds: tuple[str, ...] = ()  # of the fault; none: any
 
-    def fits(self, line: Line, kills: Iterable[Kill]) -> bool:
+    def fits(self, line: Line, harms: Iterable[Harm]) -> bool:
         """Return whether it explains that line."""
         if self.service not in ("*", line.service) or not re.search(self.pattern, line.text):
             return False
-        return not self.causes or any(k.service in self.causes and 0 <= line.at_s - k.at_s <= KILL_ECHO_S for k in kills)
+        return not self.causes or any(
+            harm.service in (self.causes if self.causes != ITSELF else (line.service,))
+            and (not self.kinds or harm.kind in self.kinds)
+            and harm.at_s <= line.at_s <= harm.until_s + ECHO_S
+            for harm in harms
+        )
 
 
 EXPLANATIONS = (
@@ -57,6 +60,67 @@ EXPLANATIONS = (
         "selfplay_worker", r'"event": "version\.gone"', ("inference_server", "gatekeeper"), "a champion was replaced meanwhile"
     ),
     Explanation("trainer", r'"event": "gatekeeper\.away"', ("gatekeeper",), "the candidate is offered again"),
+    Explanation(
+        "*",
+        r'"event": "(stream|gatekeeper|inference)\.away"|"event": "(version\.gone|replica\.passed_over|gatekeeper\.failed)"',
+        ITSELF,
+        "its own packets or its own time were lost; it tries again",
+        (*NETWORK, "clock"),
+    ),
+    Explanation(
+        "trainer",
+        r'"event": "(intake\.disk_refuses|checkpoint\.not_written)"',
+        ("trainer",),
+        "its disk is full",
+        ("full_disk",),
+    ),
+    Explanation(
+        "trainer", r'"event": "candidate\.not_(published|submitted)"', DISKS, "the disk of the store is full", ("full_disk",)
+    ),
+    Explanation("trainer", r'"event": "history\.(disk_full|sink_failed)"', ("trainer",), "its disk is full", ("full_disk",)),
+    Explanation(
+        "gatekeeper",
+        r'"event": "(decision\.delayed|promotion\.not_noted|gate\.not_tidied|models\.not_pruned)"',
+        DISKS,
+        "its disk is full",
+        ("full_disk",),
+    ),
+    Explanation(
+        "redis",
+        r"# .*(No space left on device|MISCONF|AOF)",
+        ("redis",),
+        "its disk is full or slow",
+        ("full_disk", "slow_disk"),
+    ),
+    Explanation("*", r"No space left on device|Errno 28", ITSELF, "it stops where it cannot write", ("full_disk",)),
+    Explanation(
+        "trainer",
+        r'"event": "game_log\.(damaged_game|damaged_header|torn_end|uids_not_stored)"|damaged|is not a game log|of version',
+        ("trainer",),
+        "a byte of its files was damaged",
+        ("byte",),
+    ),
+    Explanation(
+        "gatekeeper",
+        r'"event": "(store\.history_damaged|journal\.tail_dropped|manifest\.unreadable)"|restore|\.last_version',
+        ("gatekeeper",),
+        "a byte of its files was damaged",
+        ("byte",),
+    ),
+    Explanation(
+        "*",
+        r'"event": "(model\.(champion_)?refused|store\.history_damaged|decision\.delayed|\w+\.not_loaded|serving\.failed)"',
+        ("inference_server", "gatekeeper"),
+        "a byte of a model was damaged",
+        ("byte",),
+    ),
+    Explanation(
+        "redis",
+        r"# (Bad file format|Unknown command|!!!|Unrecoverable)",
+        ("redis",),
+        "a byte of its file was damaged",
+        ("byte",),
+    ),
     Explanation("trainer", r'"event": "intake\.not_acknowledged"', ("redis",), "stored; acknowledged when Redis is back"),
     Explanation(
         "trainer", r'"event": "game_log\.torn_end"', ("trainer",), "killed while it wrote; the torn game is delivered again"
@@ -91,9 +155,9 @@ def loud(line: Line) -> bool:
         return True
 
 
-def explain(line: Line, kills: Sequence[Kill], known: Sequence[Explanation] = EXPLANATIONS) -> Explanation | None:
+def explain(line: Line, harms: Sequence[Harm], known: Sequence[Explanation] = EXPLANATIONS) -> Explanation | None:
     """Return what explains a line, None when nothing does."""
-    return next((explanation for explanation in known if explanation.fits(line, kills)), None)
+    return next((explanation for explanation in known if explanation.fits(line, harms)), None)
 
 
 def event_of(line: Line) -> str:

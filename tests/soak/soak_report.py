@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from soak_logs import Explanation, Kill, Line, event_of, explain
+from soak_faults import KINDS, Harm, games_allowed_lost
+from soak_logs import Explanation, Line, event_of, explain
 from soak_memory import Sample, Slope, slope
 
 from zerofleet.storage.files import atomic_publish
@@ -20,15 +21,17 @@ COLOURS = ("#0b6e99", "#c0562b", "#4c8b3f", "#7a5195", "#8a6d1d")
 
 @dataclass(slots=True)
 class Findings:
-    """Everything noted while the cluster was hurt."""
+    """Everything noted while the cluster was hurt, in one slice or in several."""
 
     seed: int
     workers: int
     minutes: float = 0.0
     samples: list[Sample] = field(default_factory=list)
-    kills: list[Kill] = field(default_factory=list)
+    harms: list[Harm] = field(default_factory=list)
     loud: list[Line] = field(default_factory=list)
-    recovery_s: list[float] = field(default_factory=list)
+    not_made: dict[str, str] = field(default_factory=dict)
+    slices: int = 1
+    unfinished: int = 0  # slices that were ended before they wrote anything
     published: int = 0
     stored: int = 0
     twice: int = 0
@@ -43,12 +46,18 @@ class Findings:
 
     def explained(self) -> Mapping[tuple[str, str, str], int]:
         """Return how often each service said which explained thing, and why."""
-        found = ((line, explain(line, self.kills)) for line in self.loud)
+        found = ((line, explain(line, self.harms)) for line in self.loud)
         return Counter((line.service, event_of(line), why.why) for line, why in found if isinstance(why, Explanation))
+
+    def broken_rules(self) -> list[str]:
+        """Return what promises were broken, in words; none is allowed."""
+        allowed = games_allowed_lost(self.harms)
+        counted = {"lost": (self.lost, allowed), "stored twice": (self.twice, 0), "never published": (self.unasked, allowed)}
+        return [f"{games} games {how}, at most {most} may be" for how, (games, most) in counted.items() if games > most]
 
     def unexplained(self) -> list[Line]:
         """Return the warnings and errors that nothing explains."""
-        return [line for line in self.loud if explain(line, self.kills) is None]
+        return [line for line in self.loud if explain(line, self.harms) is None]
 
 
 def write(findings: Findings, folder: Path) -> str:
@@ -63,18 +72,25 @@ def write(findings: Findings, folder: Path) -> str:
 
 
 def _page(found: Findings) -> list[str]:
-    kills = Counter(kill.service for kill in found.kills)
-    recovery = sorted(found.recovery_s) or [0.0]
+    recovery = sorted(harm.recovery_s for harm in found.harms if harm.recovery_s is not None) or [0.0]
     lines = [
-        f"{found.minutes:.0f} minutes, seed {found.seed}, {found.workers} workers; {platform.machine()}, {platform.release()}",
+        f"{found.minutes:.0f} minutes in {found.slices} slices, seed {found.seed}, {found.workers} workers; "
+        f"{platform.machine()}, {platform.release()}",
+        "",
+        "| fault | times | of which |",
+        "| --- | ---: | --- |",
+    ]
+    lines += [_fault_row(found, kind.name) for kind in KINDS]
+    lines += [
         "",
         "| what | result |",
         "| --- | --- |",
-        f"| kills | {len(found.kills)}: " + ", ".join(f"{name} {count}" for name, count in sorted(kills.items())) + " |",
+        f"| slices without findings | {found.unfinished} |",
         f"| healthy again after | median {recovery[len(recovery) // 2]:.0f} s, at most {recovery[-1]:.0f} s |",
         f"| games published | {found.published} |",
         f"| games stored | {found.stored} |",
         f"| lost, stored twice, never published | {found.lost}, {found.twice}, {found.unasked} |",
+        f"| games that damaged bytes may have cost | {games_allowed_lost(found.harms)} |",
         f"| champion at the end | version {found.champion} |",
         f"| warnings and errors: explained, unexplained | {sum(found.explained().values())}, {len(found.unexplained())} |",
         "",
@@ -85,6 +101,14 @@ def _page(found: Findings) -> list[str]:
     lines += ["", "| service | warning or error | times | explained by |", "| --- | --- | ---: | --- |"]
     lines += [f"| {service} | {event} | {n} | {why} |" for (service, event, why), n in sorted(found.explained().items())]
     return lines
+
+
+def _fault_row(found: Findings, kind: str) -> str:
+    made = [harm for harm in found.harms if harm.kind == kind]
+    if not made and kind in found.not_made:
+        return f"| {kind} | not made | {found.not_made[kind]} |"
+    parts = Counter(f"{harm.detail['file']}: {harm.detail.get('outcome')}" if kind == "byte" else harm.service for harm in made)
+    return f"| {kind} | {len(made)} | {', '.join(f'{name} {count}' for name, count in sorted(parts.items()))} |"
 
 
 def _memory_row(samples: Sequence[Sample], name: str, each: Slope | None) -> str:
@@ -111,9 +135,9 @@ def _draw(found: Findings, path: Path) -> None:
                 own = [s for s in found.samples if s.life == life]
                 axes.plot([s.at_s / 60 for s in own], [s.mib for s in own], color=colour, linewidth=1.0, label=label)
                 label = None
-        for kill in found.kills:
-            axes.axvline(kill.at_s / 60, color="#d9dde1", linewidth=0.7, zorder=0)
-        axes.set(xlabel="minutes; grey: a container is killed", ylabel="memory, MiB", ylim=(0, None))
+        for harm in found.harms:
+            axes.axvline(harm.at_s / 60, color="#d9dde1", linewidth=0.7, zorder=0)
+        axes.set(xlabel="minutes; grey: a fault", ylabel="memory, MiB", ylim=(0, None))
         axes.set_title("Memory of each container while the cluster is hurt", loc="left", fontsize=11.0)
         axes.spines[["top", "right"]].set_visible(False)
         figure.legend(loc="outside right upper", frameon=False, fontsize=8.0)

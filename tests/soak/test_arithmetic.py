@@ -1,10 +1,11 @@
-"""The arithmetic of a soak: slopes of memory and their intervals, and which lines of logs are explained."""
+"""The arithmetic of a soak: slopes of memory and their intervals, which lines of logs are explained, and the report."""
 
 import json
 
 import numpy as np
 import pytest
-from soak_logs import EXPLANATIONS, KILL_ECHO_S, Kill, Line, event_of, explain, loud
+from soak_faults import BY_NAME, Harm
+from soak_logs import ECHO_S, EXPLANATIONS, ITSELF, Line, event_of, explain, loud
 from soak_memory import Sample, slope
 from soak_report import Findings, write
 
@@ -61,21 +62,46 @@ def test_warnings_errors_and_lines_of_unknown_form_are_loud():
     assert not loud(Line("redis", 0, "7:M 21 Nov 2026 12:00:00.123 * Ready to accept connections"))
 
 
+def killed(service, at_s):
+    return Harm("kill", service, at_s, at_s)
+
+
 def test_a_line_is_explained_by_a_kill_of_its_cause_shortly_before_and_by_nothing_else():
     away = line("trainer", at_s=200.0, level="warning", event="stream.away")
-    assert explain(away, [Kill("redis", 150.0)])
+    assert explain(away, [killed("redis", 150.0)])
     assert explain(away, []) is None
-    assert explain(away, [Kill("gatekeeper", 150.0)]) is None
-    assert explain(away, [Kill("redis", 201.0)]) is None
-    assert explain(away, [Kill("redis", 200.0 - KILL_ECHO_S - 1)]) is None
-    assert explain(line("trainer", level="error", event="rpc.failed"), [Kill("redis", 9.0)]) is None
+    assert explain(away, [killed("gatekeeper", 150.0)]) is None
+    assert explain(away, [killed("redis", 201.0)]) is None
+    assert explain(away, [killed("redis", 200.0 - ECHO_S - 1)]) is None
+    assert explain(line("trainer", level="error", event="rpc.failed"), [killed("redis", 9.0)]) is None
+
+
+def test_a_fault_that_lasts_explains_lines_until_its_echo_ends():
+    away = line("trainer", at_s=200.0, level="warning", event="stream.away")
+    assert explain(away, [Harm("pause", "redis", 40.0, 101.0)])
+    assert explain(away, [Harm("pause", "redis", 40.0, 99.0)]) is None
+    assert explain(away, [Harm("pause", "redis", 40.0)]), "it was not undone yet"
+
+
+def test_lost_packets_explain_the_complaints_of_their_own_container_alone():
+    away = line("selfplay_worker", at_s=20.0, level="warning", event="stream.away")
+    assert explain(away, [Harm("loss", "selfplay_worker", 10.0, 15.0)])
+    assert explain(away, [Harm("loss", "trainer", 10.0, 15.0)]) is None
+    assert explain(away, [Harm("full_disk", "selfplay_worker", 10.0, 15.0)]) is None
+
+
+def test_a_full_disk_explains_what_cannot_be_written_and_a_kill_does_not():
+    refused = line("trainer", at_s=20.0, level="error", event="intake.disk_refuses")
+    assert explain(refused, [Harm("full_disk", "trainer", 10.0, 30.0)])
+    assert explain(refused, [killed("trainer", 10.0)]) is None
 
 
 def test_every_explanation_gives_a_reason_and_names_services_of_the_cluster():
     services = {"redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker"}
     for explanation in EXPLANATIONS:
         assert explanation.why
-        assert set(explanation.causes) <= services
+        assert explanation.causes == ITSELF or set(explanation.causes) <= services
+        assert set(explanation.kinds) <= set(BY_NAME)
         assert explanation.service in services | {"*"}
 
 
@@ -87,9 +113,15 @@ def test_equal_lines_are_counted_as_one_kind():
 def test_the_report_names_what_was_lost_and_draws_the_memory(tmp_path):
     found = Findings(seed=4, workers=2, minutes=30.0, published=10, stored=9, lost=1)
     found.samples = life("a", [100.0] * 60) + life("b", [5.0] * 60, service="redis")
-    found.kills = [Kill("redis", 60.0)]
+    found.harms = [killed("redis", 60.0)]
     found.loud = [line("trainer", at_s=70.0, level="warning", event="stream.away"), line("trainer", level="error", event="odd")]
+    found.harms.append(Harm("byte", "trainer", 90.0, 99.0, {"file": "games", "outcome": "started"}))
+    found.not_made = {"reorder": "the kernel has no netem"}
     page = write(found, tmp_path / "report")
+    assert "| kill | 1 | redis 1 |" in page
+    assert "| byte | 1 | games: started 1 |" in page
+    assert "| reorder | not made | the kernel has no netem |" in page
+    assert "| games that damaged bytes may have cost | 1 |" in page
     assert "| lost, stored twice, never published | 1, 0, 0 |" in page
     assert "| trainer | stream.away | 1 | Redis was killed" in page
     assert "| explained, unexplained | 1, 1 |" in page.replace("warnings and errors: ", "")

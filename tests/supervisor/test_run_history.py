@@ -35,3 +35,19 @@ def test_a_pipe_is_reported_once_and_not_waited_for(tmp_path):
     path.unlink()
     written.write(SimpleNamespace(games=3))
     assert json.loads(path.read_text())["games"] == 3
+
+
+def test_a_line_cut_short_by_a_full_disk_costs_no_later_line(tmp_path, monkeypatch):
+    path, whole = tmp_path / "run.jsonl", history.append_plain
+
+    def fills_up(path, text):
+        whole(path, text[:6])
+        raise OSError(28, "No space left on device")
+
+    written = History(path, lambda text: None)
+    written.write(SimpleNamespace(games=1))
+    monkeypatch.setattr(history, "append_plain", fills_up)
+    written.write(SimpleNamespace(games=2))
+    monkeypatch.setattr(history, "append_plain", whole)
+    written.write(SimpleNamespace(games=3))
+    assert [json.loads(line)["games"] for line in path.read_text().splitlines()] == [1, 3]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import sys
 import types
 
 import pytest
+import structlog
 
+from trainer import history as history_module
 from trainer.history import open_history
 from trainer.run_figures import RunFigures
 from zerofleet.errors import ConfigurationError
@@ -38,6 +41,27 @@ def test_a_pipe_in_the_place_of_a_file_is_left_out_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "trainer.csv")  # while it is written
     history.write(2, {"losses/total": 1.0})
     assert not history._sinks
+
+
+def test_a_full_disk_costs_the_rows_of_its_time_alone(tmp_path, monkeypatch):
+    whole = history_module.append_plain
+    history = open_history(tmp_path)
+    history.write(1, {"losses/total": 1.0})
+
+    def fills_up(path, text):
+        whole(path, text[:6])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(history_module, "append_plain", fills_up)
+    with structlog.testing.capture_logs() as logged:
+        history.write(2, {"losses/total": 1.0})
+        history.write(3, {"losses/total": 1.0})
+    assert [line["event"] for line in logged] == ["history.disk_full"] * 2, "once for each file"
+    monkeypatch.setattr(history_module, "append_plain", whole)
+    history.write(4, {"losses/total": 1.0})
+    assert [json.loads(line)["step"] for line in (tmp_path / "trainer.jsonl").read_text().splitlines()] == [1, 4]
+    with (tmp_path / "trainer.csv").open() as file:
+        assert [row["step"] for row in csv.DictReader(file)] == ["1", "4"]
 
 
 def test_a_csv_file_begun_by_another_version_keeps_its_columns(tmp_path):

@@ -23,12 +23,13 @@ class History:
         self._path = path
         self._say = say
         self._failing = False
-        with contextlib.suppress(OSError):  # `write` reports it
-            drop_partial_line(path)  # so that the next one begins a line
+        self._drop_partial_line()
 
     def write(self, now: Readings) -> None:
         """Append a reading; report a disk error once."""
         line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), **row(now)}) + "\n"
+        if self._failing:
+            self._drop_partial_line()
         try:
             append_plain(self._path, line)
         except OSError as error:
@@ -37,3 +38,8 @@ class History:
             self._failing = True
             return
         self._failing = False
+
+    def _drop_partial_line(self) -> None:
+        """Drop the part of a line that a kill or a full disk has left, so that the next one begins a line."""
+        with contextlib.suppress(OSError):  # `write` reports it
+            drop_partial_line(self._path)

@@ -97,6 +97,8 @@ class GameLog:
         for path in paths:
             growing = path == paths[-1] and path.exists()
             table = None if growing else Table.load(path.with_suffix(".index"))
+            if table is not None and table.first_index != self._expected_index(path, otherwise=table.first_index):
+                table = None  # its checksum leaves out the upper half of this number; the table is written again
             self._open_segment(path, table)
             if table is not None:
                 self._know_full(path, table, self._known[0])
@@ -113,16 +115,21 @@ class GameLog:
 
     def _open_segment(self, path: Path, table: Table | None = None) -> Segment:
         """Open the next file and index its games."""
-        expected = self.end_index
-        segment = Segment.open(path, expected, writable=self._lock is not None, table=table)
-        if self._segments and segment.first_index != expected:
+        segment = Segment.open(path, self.end_index, writable=self._lock is not None, table=table)
+        expected = self._expected_index(path, otherwise=segment.first_index)
+        if segment.first_index != expected:
             segment.close()
             raise RunDirectoryError(
-                f"{path} begins with game {segment.first_index}, want {expected}: an earlier file is missing"
+                f"{path} begins with game {segment.first_index}, want {expected}: an earlier file is missing, or its header is "
+                "damaged; restore it from a backup"
             )
         self._segments.append(segment)
         self._take_in(segment)
         return segment
+
+    def _expected_index(self, path: Path, *, otherwise: int) -> int:
+        """Return the number of the first game of the next file; `otherwise` where the files before it are missing."""
+        return self.end_index if self._segments or int(path.stem) == 0 else otherwise
 
     def _take_in(self, segment: Segment) -> int:
         found = segment.read_tail()

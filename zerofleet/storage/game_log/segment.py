@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import structlog
 
 from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain
 from zerofleet.errors import RecordRejected, RunDirectoryError
@@ -19,6 +20,8 @@ from zerofleet.storage.game_log import format as layout
 from zerofleet.storage.game_log.format import LOST, LoggedGame, Table
 
 __all__ = ["Segment"]
+
+log = structlog.get_logger(__name__)
 
 
 class Segment:
@@ -57,8 +60,9 @@ class Segment:
     def open(cls, path: Path, expected_index: int, *, writable: bool, table: Table | None) -> Segment:
         """Open a file with its entries from `table`, or later from `read_tail`.
 
-        `expected_index` replaces an incomplete header. Raises `RunDirectoryError` when the file is foreign, or missing
-        without a table.
+        `expected_index` replaces an incomplete header, and the number of the first entry a header that differs from it: both
+        were written as the same number, and only entries have a checksum. Raises `RunDirectoryError` when the file is foreign,
+        or missing without a table.
         """
         try:
             descriptor = open_plain(path, os.O_RDWR if writable else os.O_RDONLY)
@@ -73,7 +77,12 @@ class Segment:
         header = os.pread(descriptor, layout.HEADER.size, 0)
         try:
             first_index = layout.read_header(path, header) if len(header) == layout.HEADER.size else expected_index
-        except RunDirectoryError:
+            if table is not None:
+                first_index = table.first_index
+            elif (numbered := _first_number(path, descriptor)) is not None and numbered != first_index:
+                log.warning("game_log.damaged_header", path=str(path), found=first_index, first_game=numbered)
+                first_index = numbered
+        except BaseException:
             os.close(descriptor)
             raise
         return cls(path, first_index, descriptor, table)
@@ -167,11 +176,12 @@ class Segment:
         ]
 
     def repair(self) -> int:
-        """Truncate after the last whole entry and complete a torn header; return the number of bytes cut."""
+        """Truncate after the last whole entry and complete a torn or damaged header; return the number of bytes cut."""
         assert self.descriptor is not None  # noqa: S101  (the last file is never dropped)
         size = os.fstat(self.descriptor).st_size
-        if size < layout.HEADER.size:
-            os.pwrite(self.descriptor, layout.pack_header(self.first_index), 0)
+        header = layout.pack_header(self.first_index)
+        if os.pread(self.descriptor, layout.HEADER.size, 0) != header:
+            os.pwrite(self.descriptor, header, 0)
         os.ftruncate(self.descriptor, self.end)
         os.fsync(self.descriptor)
         return max(size - self.end, 0)
@@ -221,6 +231,21 @@ class Segment:
         head = os.pread(self.descriptor, layout.ENTRY.size, offset)
         length = layout.ENTRY.unpack(head)[1] if len(head) == layout.ENTRY.size else 0
         return min(offset + layout.ENTRY.size + length, os.fstat(self.descriptor).st_size)
+
+
+def _first_number(path: Path, descriptor: int) -> int | None:
+    """Return the number in the first entry of a file; None if that entry is absent, torn or damaged."""
+    head = os.pread(descriptor, layout.ENTRY.size, layout.HEADER.size)
+    if len(head) < layout.ENTRY.size:
+        return None
+    _, length, number, _, _ = layout.ENTRY.unpack(head)
+    if layout.HEADER.size + layout.ENTRY.size + length > os.fstat(descriptor).st_size:
+        return None
+    try:
+        entry = os.pread(descriptor, layout.ENTRY.size + length, layout.HEADER.size)
+        return layout.unpack_entry(path, number, entry).index
+    except RecordRejected:
+        return None
 
 
 def _read_from(descriptor: int, offset: int) -> bytes:
