@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from games.core import Game
+from games.core import Game, State
 from games.positions import replay
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.search import RootAnalysis, SearchSettings
@@ -71,18 +71,20 @@ class ModelOpponent:
             return self.title
         return f"{self.name}, {visits} of {self._simulations} simulations"
 
-    async def choose(self, moves: Sequence[int], *, seed: int, began: Began = _unwatched) -> int:
+    async def choose(self, moves: Sequence[int], *, seed: int, start: State | None = None, began: Began = _unwatched) -> int:
         """Return the best move of the search, which `began` receives before it runs. Cancellation: nothing is kept."""
-        analysis = await self.analyse(moves, seed=seed, began=began)
+        analysis = await self.analyse(moves, seed=seed, start=start, began=began)
         if self._draws:
             luck = np.random.default_rng([seed, len(moves)])
             return int(luck.choice(analysis.actions, p=analysis.priors / analysis.priors.sum(dtype=np.float64)))
         return analysis.best_action
 
-    async def analyse(self, moves: Sequence[int], *, seed: int, began: Began = _unwatched) -> RootAnalysis:
+    async def analyse(
+        self, moves: Sequence[int], *, seed: int, start: State | None = None, began: Began = _unwatched
+    ) -> RootAnalysis:
         """Return the searched position after `moves`; see `WatchedSearch`, which `began` receives before it runs.
 
-        Cancellation: nothing is kept.
+        A `start` takes the place of the starting position. Cancellation: nothing is kept.
         """
         search = WatchedSearch(
             self._game,
@@ -91,6 +93,7 @@ class ModelOpponent:
             settings=self._settings,
             version=self._version,
             seed=seed,
+            position=start,
             limit_s=self._limit_s,
             clock=self._clock,
         )
@@ -113,11 +116,14 @@ class AgentOpponent:
         """Name of the agent."""
         return self.agent.name
 
-    async def choose(self, moves: Sequence[int], *, seed: int) -> int:
-        """Return the agent's move. Cancellation: the agent's search finishes in the background."""
-        action: int = await self.in_thread(self._choose, tuple(moves), seed)
+    async def choose(self, moves: Sequence[int], *, seed: int, start: State | None = None) -> int:
+        """Return the agent's move after `moves`, from a `start` in place of the starting position.
+
+        Cancellation: the agent's search finishes in the background.
+        """
+        action: int = await self.in_thread(self._choose, tuple(moves), seed, start)
         return action
 
-    def _choose(self, moves: Sequence[int], seed: int) -> int:
-        state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)
+    def _choose(self, moves: Sequence[int], seed: int, start: State | None) -> int:
+        state = seen_by_mover(self.game, replay(self.game, moves, seed, start), self.luck)
         return self.agent.choose(self.game, state, self.luck).action
