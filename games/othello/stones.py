@@ -33,7 +33,7 @@ class OthelloDrawings:
 
     def empty_board(self) -> str:
         """See `DrawingRules`."""
-        return drawing.picture("." * len(self._names), self._game.size, (), "empty board")
+        return drawing.picture("." * len(self._names), self._game.size, (), "drawn position")
 
     def stones(self, state: State) -> dict[str, int]:
         """See `DrawingRules`."""

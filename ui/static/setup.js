@@ -54,6 +54,9 @@ function give() {
   byId("cancel-moves").hidden = true;
 }
 
+/** Return whether text on a colour such as #2f2b26 is to be light. */
+const isDark = (colour) => [1, 3, 5].reduce((sum, at, i) => sum + [0.3, 0.59, 0.11][i] * parseInt(colour.slice(at, at + 2), 16), 0) < 128;
+
 /** Lay a button over every cell, above its stone. */
 function show() {
   const focused = document.activeElement?.dataset?.key;
@@ -61,7 +64,7 @@ function show() {
   if (!made) return;
   for (const cell of board.cells) {
     const player = stones.get(cell.id);
-    if (player) made.append(svg("circle", { cx: cell.x, cy: cell.y, r: cell.radius * 0.82, fill: board.colours[player - 1], class: "stone" }), label(cell, String(player)));
+    if (player) made.append(svg("circle", { cx: cell.x, cy: cell.y, r: cell.radius * 0.82, fill: board.colours[player - 1], class: "stone" }), label(cell, String(player), isDark(board.colours[player - 1]) ? "on-dark" : ""));
     made.append(button(cell, () => change(cell.id), { label: `${cell.id}: ${player ? `player ${player}` : "empty"}` }));
   }
   made.querySelector(`[data-key="${CSS.escape(focused ?? "")}"]`)?.focus();

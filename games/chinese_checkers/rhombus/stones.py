@@ -40,7 +40,7 @@ class RhombusDrawings:
 
     def empty_board(self) -> str:
         """See `DrawingRules`."""
-        return drawing.svg_of("." * board.CELLS, "empty board")
+        return drawing.svg_of("." * board.CELLS, "drawn position")
 
     def stones(self, state: State) -> dict[str, int]:
         """See `DrawingRules`."""

@@ -39,7 +39,7 @@ class Star121Drawings:
 
     def empty_board(self) -> str:
         """See `DrawingRules`."""
-        return drawing.picture([-1] * star.FIELDS, self._corners, "empty board")
+        return drawing.picture([-1] * star.FIELDS, self._corners, "drawn position")
 
     def stones(self, state: State) -> dict[str, int]:
         """See `DrawingRules`."""
