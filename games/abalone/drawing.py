@@ -12,9 +12,10 @@ from games.core import Game, State
 from games.kit import svg
 from games.kit.cells import Cell
 
-__all__ = ["COLOURS", "cells", "empty_board", "path", "picture", "svg_picture"]
+__all__ = ["COLOURS", "MARKS", "cells", "empty_board", "path", "picture", "svg_picture"]
 
-_MARKS = "XO"
+MARKS = "XO"
+"""Marks of the players in text, by seat."""
 COLOURS = (svg.INK, svg.PAPER)
 """Colours of the marbles, by seat."""
 _RADIUS = 24.0
@@ -32,7 +33,7 @@ def captured(state: State) -> tuple[int, int]:
 def caption(game: Game, state: State) -> str:
     """Return the captures, the plies and the player to move, such as `captured: X 1, O 0; ply 12; O to move`."""
     first, second = captured(state)
-    coming = "over" if core.is_over(game, state) else f"{_MARKS[core.to_move(game, state)]} to move"
+    coming = "over" if core.is_over(game, state) else f"{MARKS[core.to_move(game, state)]} to move"
     return f"captured: X {first}, O {second}; ply {int(state[2]) & 0xFFFFFFFF} of {game.spec().max_plies}; {coming}"
 
 
@@ -42,7 +43,7 @@ def picture(game: Game, state: State) -> str:
     lines = []
     for row in reversed(range(board.SIDE)):
         cells = [cell for cell in board.CELLS if cell[0] == row]
-        marks = " ".join(_MARKS[holders[cell]] if cell in holders else "." for cell in cells)
+        marks = " ".join(MARKS[holders[cell]] if cell in holders else "." for cell in cells)
         digit = f" {cells[-1][1] + 2}" if row < board.SIDE // 2 else ""
         lines.append(f"{' ' * abs(row - board.SIDE // 2)}{'ABCDEFGHI'[row]} {marks}{digit}")
     digits = " ".join(str(column + 1) for _, column in board.CELLS[:5])

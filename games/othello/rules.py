@@ -121,6 +121,10 @@ class Othello(NamedTuple):
         """See `games.core.Game`."""
         return drawing.text(self.marks(state), self.size, self.caption(state))
 
+    def player_marks(self) -> str:
+        """Return the marks of the players in text drawings, by seat."""
+        return "XO"
+
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG; dots mark the cells the player to move may take."""
         takeable = set(notation.legal_names(self, state).values())

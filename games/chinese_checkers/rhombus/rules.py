@@ -148,6 +148,10 @@ class ChineseCheckersRhombus(NamedTuple):
         """See `games.core.Game`."""
         return f"{drawing.text_of(self.marks(state))}\n{self.caption(state)}"
 
+    def player_marks(self) -> str:
+        """Return the marks of the players in text drawings, by seat."""
+        return "XO"
+
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG."""
         return drawing.svg_of(self.marks(state), self.caption(state))
