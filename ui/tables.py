@@ -27,7 +27,7 @@ from ui.searches import Searches
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.hints import outlook_kinds
-from zerofleet.library.opponents import AgentOpponent, ModelOpponent
+from zerofleet.library.opponents import AgentOpponent, ModelOpponent, no_model
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
 from zerofleet.search.block import LAST_SEED
@@ -350,6 +350,7 @@ class Tables:
         self, stack: contextlib.AsyncExitStack, game: Game, seats: Seats, run: OpenRun | None, seed: int
     ) -> ModelOpponent | AgentOpponent:
         if not is_model(seats.opponent):
+            _require_no_budget(seats)
             found = await asyncio.to_thread(_entrants, seats.opponent, game, run)
             agent = await stack.enter_async_context(serving_agent(found, game))
             return AgentOpponent(game, agent, np.random.default_rng(seed), in_thread=self._searches.run)
@@ -368,6 +369,13 @@ def _changed(act: Callable[[SeatedGame], None], played: SeatedGame) -> bool:
     """Carry out a change; return whether the opponent is to move after it."""
     act(played)
     return played.awaits_others
+
+
+def _require_no_budget(seats: Seats) -> None:
+    """Raise `InvalidRequest` for a budget of an agent, which would have no effect."""
+    for name, given in (("simulations", seats.simulations), ("seconds", seats.seconds)):
+        if given is not None:
+            raise InvalidRequest(f"{name}={given}: {no_model(seats.opponent)}; leave {name} out")
 
 
 def _entrants(name: str, game: Game, run: OpenRun | None) -> Entrants:

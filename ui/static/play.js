@@ -167,7 +167,7 @@ async function load(file) {
     const { game, parameters, seat, moves, position } = kept;
     if (typeof game !== "string" || !Array.isArray(moves)) throw new Error(`${file.name} is no saved game: it needs game and moves`);
     const isModel = /^(champion|model) \d+$/.test(kept.opponent ?? ""), { run, opponent } = form.elements;
-    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, simulations: kept.simulations, seconds: kept.seconds };
+    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, ...(/^(champion$|model:)/.test(kept.opponent) ? { simulations: kept.simulations, seconds: kept.seconds } : {}) }; // an agent has no budget beside its name
     begin({ game, parameters, seat, ...players, position, moves: moves.join(" ") });
   } catch (error) {
     notice(error.message, true);

@@ -19,10 +19,16 @@ from zerofleet.search.watched import WatchedSearch
 from zerofleet.strength.matches import Agent
 from zerofleet.strength.matches.play import seen_by_mover
 
-__all__ = ["LEAST_LIMIT_S", "MOST_LIMIT_S", "AgentOpponent", "InThread", "ModelOpponent"]
+__all__ = ["LEAST_LIMIT_S", "MOST_LIMIT_S", "AgentOpponent", "InThread", "ModelOpponent", "no_model"]
 
 LEAST_LIMIT_S, MOST_LIMIT_S = 0.05, 60.0
 """Bounds of the wall-clock time of a model's move against a person."""
+
+
+def no_model(name: str) -> str:
+    """Return the reason why an opponent takes no budget of a model."""
+    return f"{name} is no model; an agent with a budget has it in its name, such as uct:200 or alpha_beta:2s"
+
 
 InThread = Callable[..., Awaitable[Any]]
 Began = Callable[[WatchedSearch], None]
