@@ -44,7 +44,7 @@ class OthelloDrawings:
         """See `DrawingRules`. From the second move on either player may be to move, since players pass."""
         start = self.stones(self._start)
         if empty := sorted(start.keys() - stones.keys()):
-            raise InvalidDrawing(f"the four cells in the middle are never empty, but {', '.join(empty)} is; put a disc there")
+            raise InvalidDrawing(f"the four cells in the middle are never empty; put a disc on {', '.join(empty)}")
         if loose := sorted(stones.keys() - self._linked(stones, start)):
             raise InvalidDrawing(f"no line of adjacent discs leads from {loose[0]} to the middle; add discs, or remove it")
         if len(stones) == len(start) and (dict(stones), player) != (start, 0):

@@ -138,7 +138,7 @@ def refusal(game, stones, player=0):
 @pytest.mark.slow
 def test_an_impossible_drawing_of_othello_is_refused_with_the_reason():
     game, start = start_of("othello")
-    assert "the four cells in the middle are never empty, but d4, e4 is" in refusal(game, {"d5": 0, "e5": 1})
+    assert "the four cells in the middle are never empty; put a disc on d4, e4" in refusal(game, {"d5": 0, "e5": 1})
     assert "leads from a1 to the middle" in refusal(game, {**start, "a1": 0})
     assert "4 discs are the start, where player 1 is to move" in refusal(game, start, 1)
     assert "4 discs are the start" in refusal(game, dict.fromkeys(start, 0))
