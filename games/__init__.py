@@ -10,15 +10,15 @@ exported here are for Python callers and validate their input. Custom games: `do
 
 from games import rock_paper_scissors as _rock_paper_scissors  # noqa: F401
 from games import tic_tac_toe as _tic_tac_toe  # noqa: F401
-from games.abalone import rules as _abalone  # noqa: F401
-from games.chinese_checkers.rhombus import rules as _chinese_checkers_rhombus  # noqa: F401
-from games.chinese_checkers.star37 import rules as _chinese_checkers_star37  # noqa: F401
-from games.chinese_checkers.star121 import rules as _chinese_checkers  # noqa: F401
+from games.abalone import stones as _abalone  # noqa: F401
+from games.chinese_checkers.rhombus import stones as _chinese_checkers_rhombus  # noqa: F401
+from games.chinese_checkers.star37 import stones as _chinese_checkers_star37  # noqa: F401
+from games.chinese_checkers.star121 import stones as _chinese_checkers  # noqa: F401
 from games.conformance import check_game
 from games.connect_four import rules as _connect_four  # noqa: F401  (registers the game)
 from games.core import Game, GameSpec, State, Symmetry, available, make, parameters_of, register, rule
-from games.errors import GameContractError, GameError, IllegalMove, InvalidParameters, UnknownGame
-from games.othello import rules as _othello  # noqa: F401
+from games.errors import GameContractError, GameError, IllegalMove, InvalidDrawing, InvalidParameters, UnknownGame
+from games.othello import stones as _othello  # noqa: F401
 from games.positions import (
     advance,
     drawing,
@@ -39,6 +39,7 @@ __all__ = [
     "GameError",
     "GameSpec",
     "IllegalMove",
+    "InvalidDrawing",
     "InvalidParameters",
     "State",
     "Symmetry",

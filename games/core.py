@@ -143,6 +143,7 @@ class Game(Protocol):
 
         A game may also define `draw_svg(self, state) -> str`, an SVG picture (`games.kit.svg`), and, with hidden
         information, `draw_for(self, state, viewer) -> str`, the view of one player (`games.drawing`).
+        `player_marks(self) -> str` returns the players' characters in drawings, by seat.
         """
         ...
 

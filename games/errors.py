@@ -4,12 +4,13 @@ GameError
 ├── UnknownGame          no game is registered under the name
 ├── InvalidParameters    a parameter is unknown, of the wrong type or out of range
 ├── IllegalMove          the move is illegal in the position, or cannot be parsed
+├── InvalidDrawing       drawn stones are no position in which a game can go on
 └── GameContractError    a game violates a law of `games.core`
 """
 
 from __future__ import annotations
 
-__all__ = ["GameContractError", "GameError", "IllegalMove", "InvalidParameters", "UnknownGame"]
+__all__ = ["GameContractError", "GameError", "IllegalMove", "InvalidDrawing", "InvalidParameters", "UnknownGame"]
 
 
 class GameError(ValueError):
@@ -26,6 +27,10 @@ class InvalidParameters(GameError):
 
 class IllegalMove(GameError):
     """A move is illegal in the position, or its text cannot be parsed; the message lists the legal moves."""
+
+
+class InvalidDrawing(GameError):
+    """Drawn stones are no position in which a game can go on; the message states the reason and the change that helps."""
 
 
 class GameContractError(GameError):

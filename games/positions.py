@@ -67,9 +67,12 @@ def advance(game: Game, state: State, action: int) -> None:
     _advance_all(game, state, [action])
 
 
-def replay(game: Game, moves: Iterable[int], seed: int = 0) -> State:
-    """Return the position after `moves` from the start; raises `IllegalMove` with the first illegal move."""
-    state = new_state(game, seed)
+def replay(game: Game, moves: Iterable[int], seed: int = 0, start: State | None = None) -> State:
+    """Return the position after `moves`; raises `IllegalMove` with the first illegal move.
+
+    A `start` takes the place of the starting position, here and below; `seed` deals nothing then.
+    """
+    state = _begun(game, seed, start)
     _advance_all(game, state, list(moves))
     return state
 
@@ -113,12 +116,12 @@ def model_parameters(game: Game) -> dict[str, str]:
     return {name: text for name, text in parameters_text(game).items() if name not in views}
 
 
-def read_moves(game: Game, text: str, seed: int = 0) -> list[int]:
-    """Return the actions written in `text`, separated by commas or space, from the starting position.
+def read_moves(game: Game, text: str, seed: int = 0, start: State | None = None) -> list[int]:
+    """Return the actions written in `text`, separated by commas or space, from the starting position or `start`.
 
     Raises `IllegalMove` with the first move that cannot be parsed or is illegal.
     """
-    state = new_state(game, seed)
+    state = _begun(game, seed, start)
     actions = []
     for ply, word in enumerate(text.replace(",", " ").split(), start=1):
         try:
@@ -130,9 +133,9 @@ def read_moves(game: Game, text: str, seed: int = 0) -> list[int]:
     return actions
 
 
-def move_names(game: Game, moves: Iterable[int], seed: int = 0) -> list[str]:
-    """Return the notation of `moves` from the starting position; raises `IllegalMove`."""
-    state = new_state(game, seed)
+def move_names(game: Game, moves: Iterable[int], seed: int = 0, start: State | None = None) -> list[str]:
+    """Return the notation of `moves` from the starting position or `start`; raises `IllegalMove`."""
+    state = _begun(game, seed, start)
     names = []
     for ply, action in enumerate(moves, start=1):
         if action not in legal(game, state):
@@ -140,6 +143,10 @@ def move_names(game: Game, moves: Iterable[int], seed: int = 0) -> list[str]:
         names.append(game.action_name(state, action))
         core.play(game, state, action)
     return names
+
+
+def _begun(game: Game, seed: int, start: State | None) -> State:
+    return new_state(game, seed) if start is None else start.copy()
 
 
 def _advance_all(game: Game, state: State, moves: list[int]) -> None:

@@ -90,6 +90,10 @@ class TicTacToe(NamedTuple):
         first, second = int(state[0]), int(state[1])
         return "".join("X" if first >> i & 1 else "O" if second >> i & 1 else "." for i in range(9))
 
+    def player_marks(self) -> str:
+        """Return the marks of the players in text drawings, by seat."""
+        return "XO"
+
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG."""
         side, margin = _SIDE, _MARGIN

@@ -12,10 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import games
-from games.positions import changed_parameters, move_names
+from games.positions import changed_parameters
 from ui.catalogue import Catalogue
 from ui.endpoints import MOST_TEXT, Endpoint, Parameter, StrictValue, read_body
 from ui.event_stream import streamed
+from ui.setting_up import DrawnPosition
 from ui.tables import Seats, Snapshot, Table, Tables
 from ui.thinking import expected_line, thinking_events
 from zerofleet.library.game_list import GameFactsList, available_games
@@ -50,6 +51,8 @@ class NewTable(StrictValue):
     """Seed of the deal and of the opponent's choices; drawn without one."""
     moves: str = Field(default="", max_length=MOST_TEXT)
     """Moves from the start to the position where play begins, separated by spaces or commas; only with perfect information."""
+    position: DrawnPosition | None = None
+    """Drawn position in place of the start, as `/setup/moves` returns it; moves, if any, are played from it."""
 
     @model_validator(mode="after")
     def _has_one_budget(self) -> Self:
@@ -116,12 +119,14 @@ class TableView(StrictValue):
     """Position as text."""
     moves: tuple[str, ...]
     """Moves that the person knows."""
+    position: DrawnPosition | None
+    """Drawn position where the moves begin; None for the start of the game."""
     lines: tuple[tuple[str, ...], ...]
     """Moves of other lines that were left by taking back, newest first; empty with hidden information."""
     parameters: dict[str, str]
     """Parameters of the game that differ from its defaults."""
     keeps_moves: bool
-    """Whether the moves alone restore the position: the game has perfect information."""
+    """Whether the moves restore the game, from `position` if there is one: it has perfect information."""
     legal: tuple[LegalMove, ...]
     cells: tuple[CellView, ...]
     scores: tuple[float, ...] | None
@@ -189,7 +194,15 @@ class PlayEndpoints:
         wish = await read_body(request, NewTable)
         run = None if wish.run is None else await asyncio.to_thread(self._catalogue.get, wish.run)
         game = run.game if run is not None else await asyncio.to_thread(games.make, wish.game, **wish.parameters)
-        seats = Seats(wish.opponent, wish.seat - 1, wish.simulations, seed=wish.seed, seconds=wish.seconds, moves=wish.moves)
+        seats = Seats(
+            wish.opponent,
+            wish.seat - 1,
+            wish.simulations,
+            seed=wish.seed,
+            seconds=wish.seconds,
+            moves=wish.moves,
+            start=None if wish.position is None else await asyncio.to_thread(wish.position.read, game),
+        )
         return await _seen(await self._tables.open(game, seats, run))
 
     async def table(self, request: Request) -> BaseModel:
@@ -271,7 +284,8 @@ def _view(now: Snapshot) -> TableView:
         resigned=played.resigned,
         text=played.text(),
         moves=tuple(played.seen_moves()),
-        lines=tuple(tuple(move_names(game, line, played.seed)) for line in played.other_lines()),
+        position=None if played.start is None else DrawnPosition.of(game, played.start),
+        lines=tuple(tuple(played.names(line)) for line in played.other_lines()),
         parameters=changed_parameters(game),
         keeps_moves=is_open,
         legal=tuple(LegalMove(move=name, path=path) for name, path in played.paths().items()),

@@ -1,9 +1,11 @@
-"""Endpoints of positions that are drawn: the cells of a board, and legal moves to the stones on them."""
+"""Endpoints of positions that are drawn: the cells of a board, and where play begins with the stones on them."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Mapping
+from typing import Self
 
 from pydantic import BaseModel, Field
 from starlette.requests import Request
@@ -11,19 +13,21 @@ from starlette.responses import Response
 
 import games
 from games import core
-from games.core import Game
-from games.kit import svg
-from games.positions import move_names, new_state, replay
+from games.core import Game, State
+from games.errors import InvalidDrawing
+from games.positions import move_names, replay
 from ui.catalogue import Catalogue
 from ui.endpoints import Endpoint, Parameter, StrictValue, read_body
 from ui.searches import Searches, run_while_connected
 from zerofleet.errors import InvalidRequest
-from zerofleet.library.drawn_positions import drawable_cells, moves_to
+from zerofleet.library.drawn_positions import DrawingBoard, drawing_board, drawing_in, drawn_start, moves_to
 
-__all__ = ["SetupEndpoints"]
+__all__ = ["DrawnPosition", "SetupEndpoints"]
 
 DEFAULT_GAME = "connect_four"  # as in the form of play
 MOST_DRAWINGS = 2  # searches at a time: each is Python code and remembers up to a million positions, about 100 MB
+MOST_STONES = 1000  # of a drawing: boards have fewer cells
+_NO_BOARD = DrawingBoard(cells=(), picture="", colours=(), start={}, asks_mover=False)
 
 
 class Place(StrictValue):
@@ -46,10 +50,35 @@ class SetupBoard(StrictValue):
     """Empty for a game that is set up by moves only."""
     reason: str
     """Reason why it is; empty where a position can be drawn."""
+    start: dict[str, int]
+    """Player of each stone of the starting position, counted from 1, by its cell."""
+    asks_mover: bool
+    """Whether a drawing names the player to move; else the numbers of stones do."""
+
+
+class DrawnPosition(StrictValue):
+    """Position where play begins, in place of the start."""
+
+    stones: dict[str, int] = Field(max_length=MOST_STONES)
+    """Player of each stone, counted from 1, by its cell."""
+    player: int = Field(default=1, ge=1)
+    """Player to move."""
+
+    @classmethod
+    def of(cls, game: Game, start: State) -> Self:
+        """Return the drawing of a position that `read` returned."""
+        return cls(stones=_from_one(drawing_in(game, start)), player=int(core.to_move(game, start)) + 1)
+
+    def read(self, game: Game) -> State:
+        """Return the position. Raises `InvalidDrawing`, `InvalidRequest`."""
+        start = drawn_start(game, _seats(self.stones), self.player - 1)
+        if start is None:
+            raise InvalidRequest(f"{game.spec().name} begins at the moves to a drawing; give those of /setup/moves as moves")
+        return start
 
 
 class Drawing(StrictValue):
-    """Drawn position."""
+    """Drawn position of a game."""
 
     game: str
     """Name of the game; that of the run, if one is given."""
@@ -57,19 +86,23 @@ class Drawing(StrictValue):
     """Parameters that differ from the game's defaults; those of the run, if one is given."""
     run: str | None = None
     """Run with the board."""
-    stones: dict[str, int]
+    stones: dict[str, int] = Field(max_length=MOST_STONES)
     """Player of each stone, counted from 1, by its cell."""
+    player: int = Field(default=1, ge=1)
+    """Player to move, where a drawing names it."""
 
 
 class SetupMoves(StrictValue):
-    """Legal moves to a drawn position."""
+    """Beginning of play at a drawn position: the position itself, or legal moves to it."""
 
     moves: tuple[str, ...] | None
-    """Moves from the start; None if there are none."""
+    """Moves from the start; None if the position is refused, and where play begins at it."""
+    position: DrawnPosition | None
+    """Position where play begins; None if it is refused, and where moves lead to it."""
     player: int | None
-    """Player to move after them, counted from 1; None when the game is over, and without moves."""
+    """Player to move there, counted from 1; None when the game is over, and if the position is refused."""
     reason: str
-    """Reason why there are no moves; empty where there are."""
+    """Reason why the position is refused; empty where it is not."""
 
 
 class SetupEndpoints:
@@ -85,7 +118,7 @@ class SetupEndpoints:
             Parameter("game", "string", "Name of the game, connect_four without one; that of the run, if one is given."),
             Parameter("run", "string", "Run with the board."),
         )
-        found = "Legal moves to a drawn position"
+        found = "Where play begins with a drawn position"
         return (
             Endpoint("/setup", self.setup, "Board on which a position can be drawn", SetupBoard, query=query),
             Endpoint("/setup/board", self.setup_board, "The empty board as a picture", "image/svg+xml", query=query),
@@ -102,11 +135,10 @@ class SetupEndpoints:
         return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
 
     async def setup_moves(self, request: Request) -> BaseModel:
-        """Search for moves; the search ends when the client disconnects."""
+        """Read the position, or search for moves to it; the search ends when the client disconnects."""
         drawing = await read_body(request, Drawing)
         game = await self._game(drawing.run, drawing.game, drawing.parameters)
-        stones = {cell: player - 1 for cell, player in drawing.stones.items()}
-        found: SetupMoves = await run_while_connected(request, self._searches, _moves, game, stones)
+        found: SetupMoves = await run_while_connected(request, self._searches, _beginning, game, drawing)
         return found
 
     async def _asked(self, request: Request) -> Game:
@@ -122,28 +154,43 @@ class SetupEndpoints:
 def _board(game: Game) -> SetupBoard:
     spec = game.spec()
     try:
-        cells, reason = tuple(Place(**cell._asdict()) for cell in drawable_cells(game)), ""
+        board, reason = drawing_board(game), ""
     except InvalidRequest as refused:
-        cells, reason = (), str(refused)
+        board, reason = _NO_BOARD, str(refused)
     return SetupBoard(
         game=spec.name,
         players=spec.num_players,
-        colours=svg.PLAYER_COLOURS[: spec.num_players],
-        cells=cells,
+        colours=board.colours,
+        cells=tuple(Place(**cell._asdict()) for cell in board.cells),
         reason=reason,
+        start=_from_one(board.start),
+        asks_mover=board.asks_mover,
     )
 
 
 def _empty_board(game: Game) -> str:
-    drawable_cells(game)
-    return svg.picture(game, new_state(game))
+    return drawing_board(game).picture
 
 
-def _moves(game: Game, stones: dict[str, int], stopped: threading.Event) -> SetupMoves:
+def _beginning(game: Game, drawing: Drawing, stopped: threading.Event) -> SetupMoves:
+    stones = _seats(drawing.stones)
     try:
-        actions = moves_to(game, stones, is_stopped=stopped.is_set)
-    except InvalidRequest as refused:
-        return SetupMoves(moves=None, player=None, reason=str(refused))
-    state = replay(game, actions)
+        start = drawn_start(game, stones, drawing.player - 1)
+        actions = moves_to(game, stones, is_stopped=stopped.is_set) if start is None else []
+    except (InvalidRequest, InvalidDrawing) as refused:
+        return SetupMoves(moves=None, position=None, player=None, reason=str(refused))
+    state = replay(game, actions, start=start)
     player = None if core.is_over(game, state) else int(core.to_move(game, state)) + 1
-    return SetupMoves(moves=tuple(move_names(game, actions)), player=player, reason="")
+    if start is not None:
+        return SetupMoves(moves=None, position=DrawnPosition.of(game, start), player=player, reason="")
+    return SetupMoves(moves=tuple(move_names(game, actions)), position=None, player=player, reason="")
+
+
+def _seats(stones: Mapping[str, int]) -> dict[str, int]:
+    """Return the seats of players that are counted from 1."""
+    return {cell: player - 1 for cell, player in stones.items()}
+
+
+def _from_one(stones: Mapping[str, int]) -> dict[str, int]:
+    """Return the players, counted from 1, of seats."""
+    return {cell: seat + 1 for cell, seat in stones.items()}

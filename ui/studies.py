@@ -23,7 +23,6 @@ import structlog
 from games import core
 from games.core import Game
 from games.errors import GameError
-from games.positions import replay
 from ui.catalogue import OpenRun
 from ui.event_stream import LOOK_EVERY_S
 from ui.model_servers import ModelServers
@@ -97,7 +96,7 @@ class Study:
 
     def state_after(self, path: Sequence[int] = ()) -> core.State:
         """Return a position of the tree, hands that the seat does not see included. Raises `IllegalMove`."""
-        return replay(self.game, [*self.played.moves, *path], self.played.seed)
+        return self.played.state_after([*self.played.moves, *path])
 
     async def follow(self) -> AsyncGenerator[RootAnalysis | None]:
         """Yield the root several times a second until the search has ended, then a last time. Cancellation: it goes on."""
@@ -177,7 +176,9 @@ def _search_of(played: SeatedGame, evaluator: Evaluator, settings: SearchSetting
     """Return the search of a position as the seat to move knows it, which excludes the seed of the deal."""
     game = played.game
     if game.spec().information == "perfect":
-        return WatchedSearch(game, evaluator, played.moves, settings=settings, version=version, seed=played.seed)
+        return WatchedSearch(
+            game, evaluator, played.moves, settings=settings, version=version, seed=played.seed, position=played.start
+        )
     known = played.state()
     core.determinise(game, played.state(), played.seat, secrets.randbelow(LAST_SEED + 1), known)
     seed = secrets.randbelow(LAST_SEED + 1)

@@ -19,7 +19,7 @@ import games
 from games.core import Game, State, play
 from games.kit import svg
 from games.kit.cells import Cell
-from games.positions import changed_parameters, drawing, move_names, read_moves
+from games.positions import changed_parameters, drawing, read_moves
 from ui.catalogue import Catalogue, OpenRun
 from ui.endpoints import MOST_TEXT, Endpoint, Parameter, StrictValue, read_body
 from ui.event_stream import Events, streamed
@@ -309,8 +309,7 @@ def _path(study: Study, request: Request) -> list[int]:
         if text:
             raise InvalidRequest(f"path={text[:40]!r} leads below the root. {ROOT_ALONE}")
         return []
-    before = move_names(study.game, study.played.moves)
-    return read_moves(study.game, ",".join([*before, text]))[len(before) :]
+    return read_moves(study.game, text, start=study.state_after())
 
 
 def _node_view(study: Study, path: Sequence[int], shown: tuple[TreeNode, WorldStatistics | None], limit: int) -> NodeView:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import structlog
 
-from games.core import Game
+from games.core import Game, State
 from games.errors import GameError
 from games.positions import read_moves
 from ui.catalogue import OpenRun
@@ -27,7 +27,7 @@ from ui.searches import Searches
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.hints import outlook_kinds
-from zerofleet.library.opponents import AgentOpponent, ModelOpponent
+from zerofleet.library.opponents import AgentOpponent, ModelOpponent, no_model
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
 from zerofleet.search.block import LAST_SEED
@@ -62,6 +62,8 @@ class Seats:
     """Wall-clock time per move of a model, in place of simulations; None for no budget of time."""
     moves: str = ""
     """Moves from the start to the position where play begins; only with perfect information."""
+    start: State | None = None
+    """Drawn position in place of the start, before the moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,7 @@ class Table:
                 raise InvalidRequest("there is a hint only when it is your turn")
             if isinstance(self.opponent, ModelOpponent):
                 with self._watching(played, is_hint=True) as began:
-                    return played, await self.opponent.analyse(played.moves, seed=played.seed, began=began)
+                    return played, await self.opponent.analyse(played.moves, seed=played.seed, start=played.start, began=began)
             return played, await self._searches.run(lambda: outlook_kinds(played.game, played.state()))
         finally:
             self._is_advising = False
@@ -277,9 +279,9 @@ class Table:
     async def _chosen(self, played: SeatedGame) -> int:
         """Return the move of the seat that is to move."""
         if not isinstance(self.opponent, ModelOpponent):
-            return await self.opponent.choose(played.moves, seed=played.seed)
+            return await self.opponent.choose(played.moves, seed=played.seed, start=played.start)
         with self._watching(played, is_hint=False) as began:
-            return await self.opponent.choose(played.moves, seed=played.seed, began=began)
+            return await self.opponent.choose(played.moves, seed=played.seed, start=played.start, began=began)
 
     @contextlib.contextmanager
     def _watching(self, played: SeatedGame, *, is_hint: bool) -> Iterator[Callable[[WatchedSearch], None]]:
@@ -326,8 +328,8 @@ class Tables:
         seed = secrets.randbelow(_SEEDS) if seats.seed is None else seats.seed
         if seats.moves and game.spec().information != "perfect":
             raise InvalidRequest(f"{game.spec().name} has hidden information, so play begins at the start; leave out moves")
-        played = SeatedGame(game, seat=seats.seat, seed=seed)
-        played.moves = await asyncio.to_thread(read_moves, game, seats.moves, seed)
+        played = SeatedGame(game, seat=seats.seat, seed=seed, start=seats.start)
+        played.moves = await asyncio.to_thread(read_moves, game, seats.moves, seed, seats.start)
         async with contextlib.AsyncExitStack() as stack:
             opponent = await self._opponent(stack, game, seats, run, seed)
             table = Table(played, opponent, self._searches, stack.pop_all())
@@ -348,6 +350,7 @@ class Tables:
         self, stack: contextlib.AsyncExitStack, game: Game, seats: Seats, run: OpenRun | None, seed: int
     ) -> ModelOpponent | AgentOpponent:
         if not is_model(seats.opponent):
+            _require_no_budget(seats)
             found = await asyncio.to_thread(_entrants, seats.opponent, game, run)
             agent = await stack.enter_async_context(serving_agent(found, game))
             return AgentOpponent(game, agent, np.random.default_rng(seed), in_thread=self._searches.run)
@@ -366,6 +369,13 @@ def _changed(act: Callable[[SeatedGame], None], played: SeatedGame) -> bool:
     """Carry out a change; return whether the opponent is to move after it."""
     act(played)
     return played.awaits_others
+
+
+def _require_no_budget(seats: Seats) -> None:
+    """Raise `InvalidRequest` for a budget of an agent, which would have no effect."""
+    for name, given in (("simulations", seats.simulations), ("seconds", seats.seconds)):
+        if given is not None:
+            raise InvalidRequest(f"{name}={given}: {no_model(seats.opponent)}; leave {name} out")
 
 
 def _entrants(name: str, game: Game, run: OpenRun | None) -> Entrants:

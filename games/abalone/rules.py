@@ -96,6 +96,10 @@ class Abalone(NamedTuple):
         """See `games.core.Game`."""
         return drawing.picture(self, state)
 
+    def player_marks(self) -> str:
+        """Return the marks of the players in text drawings, by seat."""
+        return drawing.MARKS
+
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG, with the captured marbles beside the board."""
         return drawing.svg_picture(self, state)

@@ -87,6 +87,10 @@ class ConnectFour(NamedTuple):
         """See `games.core.Game`."""
         return drawing.text(self.stacks(state), self.rows)
 
+    def player_marks(self) -> str:
+        """Return the marks of the players in text drawings, by seat."""
+        return "XO"
+
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG."""
         return drawing.picture(self.stacks(state), self.rows)

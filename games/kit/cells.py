@@ -9,6 +9,7 @@ begins with that of another, so that the last click decides. With hidden hands, 
 
 A game may have a third method if each move places one stone of the mover on the single cell of its path, if no stone moves,
 changes its owner or leaves the board, and if positions differ only by their stones: then people set up positions by drawing.
+Other games have the rules of `games.kit.stones` for that.
 
         def stone_cells(self) -> tuple[Cell, ...]: ...                  every cell of the board
 """

@@ -37,7 +37,7 @@ from games.kit.randomness import mix64
 from games.kit.squares import square_symmetries
 from games.othello import bitboard, drawing
 
-__all__ = ["Othello"]
+__all__ = ["Othello", "position_of"]
 
 _CLICKED = 20.0  # radius of a cell for clicks, in pixels of the picture
 _SIZES = (4, 6, 8)
@@ -121,6 +121,10 @@ class Othello(NamedTuple):
         """See `games.core.Game`."""
         return drawing.text(self.marks(state), self.size, self.caption(state))
 
+    def player_marks(self) -> str:
+        """Return the marks of the players in text drawings, by seat."""
+        return "XO"
+
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG; dots mark the cells the player to move may take."""
         takeable = set(notation.legal_names(self, state).values())
@@ -174,6 +178,28 @@ def _player(state: State) -> int:
     return int(np.int64((state[2] >> _WHERE_SECOND) & _ONE))
 
 
+def position_of(game: Othello, marks: str, player: int) -> State:
+    """Return the position with these marks, as `Othello.marks` has them, and this player to move; it may be over."""
+    state = np.zeros(game.spec().state_size, dtype=np.uint64)
+    for action, mark in enumerate(marks):
+        if mark != ".":
+            state["XO".index(mark)] |= _ONE << np.uint64(_place(game.size, action))
+    state[2] = _coming(game, state[player], state[1 - player], player)
+    return state
+
+
+@compiled
+def _coming(game: Othello, mine: np.uint64, other: np.uint64, player: int) -> np.uint64:
+    """Return the third word of a position in which `player` is to move, with the discs `mine`."""
+    board = _BOARDS[game.size]
+    following: np.uint64 = bitboard.moves(mine, other, board)
+    if not following and not bitboard.moves(other, mine, board):
+        following = _OVER
+    if player == 1:
+        following |= _SECOND
+    return following
+
+
 @rule(Othello)
 def reset(game: Othello, state: State, seed: int) -> None:
     """Set up the four discs in the middle."""
@@ -218,13 +244,7 @@ def play(game: Othello, state: State, action: int) -> None:
         mine ^= flips | cell
         other ^= flips
         state[player], state[1 - player] = mine, other
-    board = _BOARDS[game.size]
-    following = bitboard.moves(other, mine, board)
-    if not following and not bitboard.moves(mine, other, board):
-        following = _OVER
-    if player == 0:
-        following |= _SECOND
-    state[2] = following
+    state[2] = _coming(game, other, mine, 1 - player)
 
 
 @rule(Othello)

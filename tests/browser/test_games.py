@@ -38,9 +38,9 @@ OVERLAY = """(cells) => cells.map((cell) =>
   [cell.dataset.key, cell.getAttribute("aria-label"), cell.classList.contains("further")])"""
 
 
-def play_page(open_page: Opener, game: str) -> Page:
+def play_page(open_page: Opener, game: str, width: int = 1440) -> Page:
     """Return the page of play, when it has read the games."""
-    page = open_page(f"/play?game={game}")
+    page = open_page(f"/play?game={game}", width=width)
     expect(page.locator("#notice")).to_be_hidden()
     return page
 
@@ -230,7 +230,7 @@ def test_a_drawn_position_is_played_on_from(open_page: Opener, keep: Keeper) -> 
         for _ in range(player):
             page.locator(f'#drawing-frame .cell[data-key="{cell}"]').click()
     expect(page.locator("#stones")).to_have_text("player 1: 3 stones, player 2: 2 stones")
-    page.get_by_role("button", name="Find the moves").click()
+    page.get_by_role("button", name="Use this position").click()
     expect(found).to_have_text("5 moves lead to this position; player 2 is to move. Begin starts there.")
     keep(page, "play-drawing")
     assert Axe().run(page).response["violations"] == []
@@ -239,17 +239,93 @@ def test_a_drawn_position_is_played_on_from(open_page: Opener, keep: Keeper) -> 
 
     page.locator('#drawing-frame .cell[data-key="g5"]').click()  # in the air
     expect(found).to_be_empty()
-    page.get_by_role("button", name="Find the moves").click()
-    expect(found).to_contain_text("no sequence of legal moves reaches this position")
+    page.get_by_role("button", name="Use this position").click()
+    expect(found).to_contain_text("No sequence of legal moves reaches this position")
     begin(page, seat="2")
     expect(page.locator("#state")).to_have_text("your move")
     assert [text.split()[1] for text in page.locator("#moves li").all_text_contents()] == moves
     expect(page.locator("#drawing")).to_be_hidden()
 
     page.get_by_role("button", name="Draw the position").click()
-    page.locator("[name=game]").select_option("othello")
-    expect(found).to_contain_text("othello is set up by moves only")
+    page.locator("[name=game]").select_option("take_six")
+    expect(found).to_contain_text("Positions of take_six cannot be drawn: the game has no rules that read a drawing")
     expect(stone).to_have_count(0)
+    expect(page.get_by_role("button", name="Use this position")).to_be_disabled()
+
+
+def draw_page(open_page: Opener, game: str, width: int) -> Page:
+    """Return the page of play with the board to draw on."""
+    page = play_page(open_page, game, width)
+    page.get_by_text("Set-up").click()
+    page.get_by_role("button", name="Draw the position").click()
+    expect(page.locator("#drawing-frame .cell").first).to_be_visible()
+    return page
+
+
+def put(page: Page, cell: str, clicks: int = 1) -> None:
+    """Click a cell of the drawing."""
+    for _ in range(clicks):
+        page.locator(f'#drawing-frame .cell[data-key="{cell}"]').click()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_drawn_position_of_othello_is_played_saved_and_loaded(open_page: Opener, keep: Keeper, width: int) -> None:
+    page = draw_page(open_page, "othello", width)
+    found, use = page.locator("#found"), page.get_by_role("button", name="Use this position")
+    for cell, player in {"d4": 2, "e4": 1, "d5": 1, "e5": 1, "f5": 1}.items():
+        put(page, cell, player)
+    use.click()
+    expect(found).to_have_text(re.compile("^5 discs are those after the first move, of player 1; let player 2 move"))
+    page.get_by_label("Player to move").fill("2")
+    use.click()
+    expect(found).to_have_text("The game can begin at this position; player 2 is to move. Begin starts there.")
+    keep(page, "play-drawing-othello")
+    assert Axe().run(page).response["violations"] == []
+    begin(page, seat="2")
+    expect(page.locator("#state")).to_have_text("your move")
+    expect(page.locator("#drawing")).to_be_hidden()
+    expect(page.locator("#moves li")).to_have_count(0)
+    page.locator('#frame .cell[data-key="f6"]').click()
+    expect(page.locator("#moves li")).to_have_count(2)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#moves li")).to_have_count(0)
+    expect(page.locator("#choices button")).to_have_text(["f4", "d6", "f6"])
+
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save", exact=True).click()
+    kept = json.loads(saved.value.path().read_text())
+    assert kept["position"] == {"stones": {"d4": 2, "e4": 1, "d5": 1, "e5": 1, "f5": 1}, "player": 2}
+    page.reload()
+    expect(page.locator("#notice")).to_be_hidden()
+    page.locator("#load").set_input_files(saved.value.path())
+    expect(page.locator("#choices button")).to_have_text(["f4", "d6", "f6"])
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_a_drawn_position_of_abalone_begins_with_the_marbles_of_the_start(open_page: Opener, keep: Keeper, width: int) -> None:
+    page = draw_page(open_page, "abalone", width)
+    found, use = page.locator("#found"), page.get_by_role("button", name="Use this position")
+    use.click()
+    expect(found).to_contain_text("Player 1 has 0 marbles, expected 9 to 14")
+    page.get_by_role("button", name="Starting position").click()
+    expect(page.locator("#stones")).to_have_text("player 1: 14 stones, player 2: 14 stones")
+    put(page, "I5")  # of player 2: empty now
+    put(page, "A1", 2)  # of player 1: of player 2, then empty
+    put(page, "E5", 2)
+    put(page, "D5")
+    expect(page.locator("#stones")).to_have_text("player 1: 14 stones, player 2: 14 stones")
+    use.click()
+    expect(found).to_have_text("The game can begin at this position; player 1 is to move. Begin starts there.")
+    keep(page, "play-drawing-abalone")
+    assert Axe().run(page).response["violations"] == []
+    begin(page)
+    expect(page.locator("#state")).to_have_text("your move")
+    keep(page, "play-drawn-abalone")
+    page.locator('#frame .cell[data-key="C4"]').click()
+    page.locator('#frame .cell[data-key="E6"]').click()  # pushes nothing: the line C4, D5 steps to E6
+    expect(page.locator("#moves li")).to_have_count(2)
+    with page.expect_navigation():
+        page.locator("#to-tree").click()
 
 
 def test_the_overlay_of_the_solver_equals_the_answer_of_the_command(

@@ -86,3 +86,12 @@ def test_a_time_that_no_model_can_have_is_a_usage_error(zerofleet, tmp_path, mon
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.startswith("error: Invalid value for --time: ")
     assert said in outcome.err
+
+
+@pytest.mark.parametrize("opponent", ["random", "uct:20"])
+def test_simulations_of_an_agent_are_a_usage_error_that_names_the_notation(zerofleet, tmp_path, monkeypatch, opponent):
+    monkeypatch.chdir(tmp_path)
+    outcome = zerofleet("play", "tic_tac_toe", "--opponent", opponent, "--simulations", "50")
+    assert (outcome.code, outcome.out) == (2, "")
+    said = f"{opponent} is no model; an agent with a budget has it in its name, such as uct:200 or alpha_beta:2s"
+    assert outcome.err.startswith(f"error: Invalid value for --simulations: {said}\n")

@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 from rich.console import Console
 
+from games import core
 from games.core import make
-from games.positions import new_state, replay
+from games.positions import legal, new_state, replay
 from zerofleet.cli import screen
 from zerofleet.cli.play import board
 from zerofleet.cli.play.game_view import list_table
 from zerofleet.library.stored_games import GameRow
+from zerofleet.testing import built_in_games
 
 
 def test_json_is_one_document_on_standard_output(capsys):
@@ -62,10 +65,39 @@ def test_a_coloured_board_keeps_its_text():
     assert "\x1b[1;31mO" in console.file.getvalue()
 
 
-def test_the_coloured_board_of_every_game_keeps_its_text():
-    for name in ("tic_tac_toe", "connect_four"):
-        game = make(name)
-        assert board.colour_board(game, new_state(game)).plain == game.draw(new_state(game)).rstrip()
+@pytest.mark.slow
+@pytest.mark.parametrize("name", built_in_games())
+def test_the_coloured_board_of_every_game_keeps_its_text(name):
+    game = make(name)
+    assert board.colour_board(game, new_state(game)).plain == game.draw(new_state(game)).rstrip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", built_in_games())
+def test_a_player_is_named_by_a_mark_that_the_drawing_of_the_game_has(name):
+    game = make(name)
+    names = [board.player_name(game, seat).plain for seat in range(game.spec().num_players)]
+    assert len(set(names)) == len(names)
+    state, seen = new_state(game), ""
+    while not core.is_over(game, state):
+        seen += f"{game.draw(state)}\n"
+        core.play(game, state, legal(game, state)[0])
+    for seat, shown in enumerate(names):
+        if shown == f"player {seat + 1}":  # no marks: the drawing counts the players
+            assert shown in seen
+        else:
+            assert re.search(rf"(?<!\w){shown}(?!\w)", seen), shown
+
+
+@pytest.mark.parametrize(("name", "marks"), [("othello", "XO"), ("chinese_checkers_star37", "XOZ"), ("take_six", "")])
+def test_marks_are_coloured_like_the_names_of_their_players(name, marks):
+    game = make(name)
+    coloured = board.colour_board(game, new_state(game))
+    spans = {span.style: coloured.plain[span.start] for span in coloured.spans}
+    for seat, mark in enumerate(marks):
+        assert board.player_name(game, seat).plain == mark
+        assert spans[board.player_style(seat)] == mark
+    assert len([style for style in spans if style in board.PLAYER_STYLES]) == len(marks)
 
 
 def test_a_narrow_list_of_games_shortens_uids_to_valid_prefixes():
@@ -82,6 +114,6 @@ def test_a_narrow_list_of_games_shortens_uids_to_valid_prefixes():
         finished_at="2026-01-01",
     )
     console = Console(file=io.StringIO(), width=80)
-    console.print(list_table([row], is_narrow=True))
+    console.print(list_table(make("tic_tac_toe"), [row], is_narrow=True))
     assert "0123456789ab " in console.file.getvalue()
     assert "worker-0" not in console.file.getvalue()

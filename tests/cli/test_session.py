@@ -92,7 +92,7 @@ def test_a_lost_game_names_the_winner():
 def test_the_bar_and_the_hint_come_from_the_adviser(adviser):
     shown, _ = sit(["hint", "b2", "hint", "moves", "help"], adviser=adviser)
     assert shown.count("model 1, 32 simulations") == 2
-    assert "you X ━" in shown
+    assert "you are X ━" in shown
     assert "best: " in shown
     assert "prior" in shown
     assert "legal: b3 c3" in shown

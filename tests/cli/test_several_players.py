@@ -45,7 +45,7 @@ def test_all_other_players_move_between_two_moves_of_the_user():
     shown, session = sit(game, [first, first], seat=1)
     assert len(session.moves) == 1 + 3 + 3
     assert shown.count("X (random) plays") == 3
-    assert shown.count("# (random) plays") == 2
+    assert shown.count("Z (random) plays") == 2
     assert "O (random) plays" not in shown
 
 

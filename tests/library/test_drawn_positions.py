@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import games
+from games.errors import InvalidDrawing
 from games.positions import legal, new_state, replay
 from zerofleet.errors import InvalidRequest
-from zerofleet.library.drawn_positions import drawable_cells, moves_to
+from zerofleet.library.drawn_positions import drawing_board, drawn_start, moves_to
 
 TIC_TAC_TOE = games.make("tic_tac_toe")
 CONNECT_FOUR = games.make("connect_four")
@@ -61,7 +62,7 @@ def accepts(game, drawn):
 
 @pytest.mark.slow
 def test_exactly_the_positions_of_tic_tac_toe_can_be_drawn():
-    known, cells = reachable(TIC_TAC_TOE), [cell.id for cell in drawable_cells(TIC_TAC_TOE)]
+    known, cells = reachable(TIC_TAC_TOE), [cell.id for cell in drawing_board(TIC_TAC_TOE).cells]
     assert len(known) == 5478  # OEIS A008907 for n = 3
     for owners in itertools.islice(itertools.product((None, 0, 1), repeat=9), 0, None, 53):  # of 19,683 drawings
         drawn = {cell: owner for cell, owner in zip(cells, owners, strict=True) if owner is not None}
@@ -103,18 +104,24 @@ def test_an_empty_board_needs_no_moves():
     assert moves_to(CONNECT_FOUR, {}) == []
 
 
-@pytest.mark.parametrize(
-    ("game", "drawn", "reason"),
-    [
-        ("othello", {"d3": 0}, "othello is set up by moves only"),
-        ("take_six", {}, "take_six is set up by moves only"),
-        ("connect_four", {"h1": 0}, "has no cell h1"),
-        ("connect_four", {"d1": 2}, "players 1 to 2, got 3"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused_with_the_reason(game, drawn, reason):
-    with pytest.raises(InvalidRequest, match=reason):
-        moves_to(games.make(game), drawn)
+@pytest.mark.parametrize(("drawn", "reason"), [({"h1": 0}, "has no cell h1"), ({"d1": 2}, "players 1 to 2, got 3")])
+def test_stones_on_no_cell_and_of_no_player_are_refused(drawn, reason):
+    with pytest.raises(InvalidDrawing, match=reason):
+        moves_to(CONNECT_FOUR, drawn)
+
+
+@pytest.mark.parametrize("game", ["take_six", "rock_paper_scissors"])
+def test_a_game_without_rules_that_read_a_drawing_says_so(game):
+    for ask in (drawing_board, lambda game: drawn_start(game, {}, 0)):
+        with pytest.raises(
+            InvalidRequest, match=f"positions of {game} cannot be drawn: the game has no rules that read a draw"
+        ):
+            ask(games.make(game))
+
+
+def test_a_game_whose_stones_only_accumulate_is_drawn_by_the_moves_to_them():
+    assert drawn_start(CONNECT_FOUR, {"d1": 0}, 1) is None
+    assert not drawing_board(CONNECT_FOUR).asks_mover
 
 
 def test_a_search_that_gives_up_does_not_say_that_there_are_no_moves():
@@ -127,6 +134,6 @@ def test_a_search_that_gives_up_does_not_say_that_there_are_no_moves():
 
 @pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR, games.make("connect_four", rows=9, columns=9)])
 def test_the_cells_to_draw_on_are_where_the_moves_are_clicked(game):
-    cells, state = {cell.id: cell for cell in drawable_cells(game)}, new_state(game)
+    cells, state = {cell.id: cell for cell in drawing_board(game).cells}, new_state(game)
     assert len(cells) == game.spec().max_plies
     assert all(cells[cell.id] == cell for cell in game.cells(state))

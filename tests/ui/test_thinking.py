@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import games
+from games.kit.stones import drawings_of, read_drawing
 from ui.playing import _view as table_view
 from ui.searches import Searches
 from ui.tables import Table, Watched
@@ -125,13 +126,40 @@ async def test_a_closed_table_ends_a_search_by_time():
     [
         ({"seconds": 0.01}, "greater than or equal to 0.05"),
         ({"seconds": 61}, "less than or equal to 60"),
-        ({"seconds": "2"}, None),
         ({"seconds": 2, "simulations": 100}, "leave one out"),
     ],
 )
 async def test_a_budget_of_seconds_has_bounds_and_excludes_one_of_simulations(client, budget, said):
     answer = await client.post("/api/v1/tables", json={"game": "tic_tac_toe", **budget})
-    assert (answer.status_code, said is None or said in answer.json()["error"]) == (200 if said is None else 400, True)
+    assert (answer.status_code, said in answer.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("opponent", "budget", "said"),
+    [
+        ("random", {"seconds": "2"}, "seconds=2.0: random is no model; an agent with a budget has it in its name"),
+        ("uct:20", {"simulations": 100}, "simulations=100: uct:20 is no model; an agent with a budget has it in its name"),
+        ("greedy", {"simulations": 0}, "leave simulations out"),
+    ],
+)
+async def test_a_budget_beside_the_name_of_an_agent_is_refused(client, opponent, budget, said):
+    answer = await client.post("/api/v1/tables", json={"game": "tic_tac_toe", "opponent": opponent, **budget})
+    assert (answer.status_code, said in answer.json()["error"]) == (400, True)
+
+
+@pytest.mark.slow
+async def test_a_model_searches_from_a_drawn_position():
+    game = games.make("abalone")
+    stones = drawings_of(game).stones(games.new_state(game))
+    start = read_drawing(game, drawings_of(game), {**{c: s for c, s in stones.items() if c != "I5"}, "E5": 1}, 1)
+    opponent = ModelOpponent(game, UniformEvaluator(2), name="champion", version=1, simulations=4)
+    table = Table(SeatedGame(game, seat=0, seed=0, start=start), opponent, Searches(1), contextlib.AsyncExitStack())
+    await table.begin()
+    await table.wait()
+    assert (table.fault, len(table.played.moves)) == ("", 1)
+    assert table.played.moves[0] in games.legal(game, start)
+    played, root = await table.advise()
+    assert sorted(root.actions) == games.legal(game, played.state())
 
 
 def test_the_opponents_search_of_a_hidden_hand_shows_visits_alone():

@@ -145,15 +145,16 @@ function links() {
   const isStandard = !Object.keys(now.parameters).length || Boolean(begun.run);
   const about = new URLSearchParams({ game: now.game, moves: now.moves.join(",") });
   if (begun.run) about.set("run", begun.run);
-  const seen = new URLSearchParams({ game: now.game, table: now.id, ...(begun.run ? { run: begun.run } : {}) }); // moves name no deal
-  byId("to-tree").hidden = now.keeps_moves ? !isStandard || now.is_over : !now.is_turn;
-  byId("to-tree").href = `/tree?${now.keeps_moves ? about : seen}`;
+  const seen = new URLSearchParams({ game: now.game, table: now.id, ...(begun.run ? { run: begun.run } : {}) }); // moves name no deal, and no drawing
+  const isNamed = now.keeps_moves && !now.position;
+  byId("to-tree").hidden = isNamed ? !isStandard || now.is_over : !now.is_turn;
+  byId("to-tree").href = `/tree?${isNamed ? about : seen}`;
   byId("to-solver").hidden = now.game !== "connect_four" || !isStandard;
   byId("to-solver").href = `/solver?${about}`;
 }
 
 function save() {
-  const kept = { game: now.game, parameters: now.parameters, seat: now.seat, ...begun, moves: now.moves };
+  const kept = { game: now.game, parameters: now.parameters, seat: now.seat, ...begun, position: now.position ?? undefined, moves: now.moves };
   const link = el("a", { href: URL.createObjectURL(new Blob([JSON.stringify(kept, null, 1)], { type: "application/json" })), download: `${now.game}-${now.moves.length}.json` });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
@@ -163,11 +164,11 @@ function save() {
 async function load(file) {
   try {
     const kept = JSON.parse(await file.text());
-    const { game, parameters, seat, moves } = kept;
+    const { game, parameters, seat, moves, position } = kept;
     if (typeof game !== "string" || !Array.isArray(moves)) throw new Error(`${file.name} is no saved game: it needs game and moves`);
     const isModel = /^(champion|model) \d+$/.test(kept.opponent ?? ""), { run, opponent } = form.elements;
-    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, simulations: kept.simulations, seconds: kept.seconds };
-    begin({ game, parameters, seat, ...players, moves: moves.join(" ") });
+    const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, ...(/^(champion$|model:)/.test(kept.opponent) ? { simulations: kept.simulations, seconds: kept.seconds } : {}) }; // an agent has no budget beside its name
+    begin({ game, parameters, seat, ...players, position, moves: moves.join(" ") });
   } catch (error) {
     notice(error.message, true);
   }
@@ -203,12 +204,13 @@ function opinion({ source, value, moves, line, outlook }) {
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  const { run, game, opponent, seat, simulations, seconds, moves } = form.elements;
+  const { run, game, opponent, seat, simulations, seconds, moves, position } = form.elements;
   const wish = { game: game.value, opponent: opponent.value.trim(), seat: Number(seat.value) };
   if (run.value) wish.run = run.value;
   if (simulations.value) wish.simulations = Number(simulations.value);
   if (seconds.value) wish.seconds = Number(seconds.value);
   if (moves.value.trim()) wish.moves = moves.value.trim();
+  if (position.value) wish.position = JSON.parse(position.value);
   begin(wish);
 });
 form.elements.run.addEventListener("change", choose);

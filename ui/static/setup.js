@@ -1,9 +1,10 @@
-// Set-up of a position by drawing: stones on an empty board, and the legal moves to them for the form of play.
+// Set-up of a position by drawing: stones on an empty board, which the form of play begins at, or the legal moves to them.
 import { button, clear, label, layer } from "./board.js";
 import { byId, el, fetchJson, path, svg } from "./common.js";
 
 const form = byId("begin");
 let board = null, stones = new Map(), waiting = null, asked = 0; // players from 1 by cell
+const actions = ["find-moves", "clear-stones", "start-stones"];
 
 /** Return the query or the body for the chosen game or run. */
 const chosen = () => (form.elements.run.value ? { game: form.elements.game.value, run: form.elements.run.value } : { game: form.elements.game.value });
@@ -15,7 +16,9 @@ async function open() {
   board = null;
   clear(byId("drawing-frame"));
   byId("stones").textContent = byId("found").textContent = "";
-  byId("find-moves").disabled = byId("clear-stones").disabled = true;
+  for (const id of actions) byId(id).disabled = true;
+  byId("drawing-about").textContent = "";
+  byId("mover-field").hidden = true;
   const query = new URLSearchParams(chosen());
   try {
     const found = await fetchJson(`${path("setup")}?${query}`);
@@ -26,9 +29,15 @@ async function open() {
     return;
   }
   byId("drawing-frame").hidden = !board.cells.length;
-  byId("find-moves").disabled = byId("clear-stones").disabled = !board.cells.length;
-  tell(board.reason);
+  for (const id of actions) byId(id).disabled = !board.cells.length;
+  tell(board.reason && `${board.reason[0].toUpperCase()}${board.reason.slice(1)}.`);
   if (!board.cells.length) return;
+  const order = [...Array.from({ length: board.players }, (_, i) => `player ${i + 1}`), "empty"].join(", ");
+  byId("drawing-about").textContent = `A click on a cell changes it: ${order}. ${board.asks_mover ? "The rules of the game check the position." : "Then a search finds legal moves to the position."}`;
+  byId("mover-field").hidden = !board.asks_mover;
+  byId("mover").max = board.players;
+  byId("mover").value = 1;
+  byId("start-stones").hidden = !Object.keys(board.start).length;
   byId("drawing-board").onload = show;
   byId("drawing-board").src = `${path("setup", "board")}?${query}`;
 }
@@ -45,6 +54,9 @@ function give() {
   byId("cancel-moves").hidden = true;
 }
 
+/** Return whether text on a colour such as #2f2b26 is to be light. */
+const isDark = (colour) => [1, 3, 5].reduce((sum, at, i) => sum + [0.3, 0.59, 0.11][i] * parseInt(colour.slice(at, at + 2), 16), 0) < 128;
+
 /** Lay a button over every cell, above its stone. */
 function show() {
   const focused = document.activeElement?.dataset?.key;
@@ -52,7 +64,7 @@ function show() {
   if (!made) return;
   for (const cell of board.cells) {
     const player = stones.get(cell.id);
-    if (player) made.append(svg("circle", { cx: cell.x, cy: cell.y, r: cell.radius * 0.82, fill: board.colours[player - 1], class: "stone" }), label(cell, String(player)));
+    if (player) made.append(svg("circle", { cx: cell.x, cy: cell.y, r: cell.radius * 0.82, fill: board.colours[player - 1], class: "stone" }), label(cell, String(player), isDark(board.colours[player - 1]) ? "on-dark" : ""));
     made.append(button(cell, () => change(cell.id), { label: `${cell.id}: ${player ? `player ${player}` : "empty"}` }));
   }
   made.querySelector(`[data-key="${CSS.escape(focused ?? "")}"]`)?.focus();
@@ -64,30 +76,44 @@ function change(id) {
   const next = ((stones.get(id) ?? 0) + 1) % (board.players + 1);
   if (next) stones.set(id, next);
   else stones.delete(id);
+  redraw();
+}
+
+/** Show other stones, which no answer is about yet. */
+function redraw() {
   give();
   tell("");
   show();
+}
+
+/** Let play begin at a position, or at the start of the game. */
+function use(position) {
+  form.elements.position.value = position ? JSON.stringify(position) : "";
+  byId("from-drawing").hidden = !position;
+  byId("from-drawing-text").textContent = position ? `from the drawn position with ${Object.keys(position.stones).length} stones, player ${position.player} to move` : "";
 }
 
 async function find() {
   give();
   const mine = waiting = new AbortController();
   byId("cancel-moves").hidden = false;
-  tell("Searching the orders of the stones…");
+  tell(board.asks_mover ? "Reading the position…" : "Searching the orders of the stones…");
   try {
     const answer = await fetch(path("setup", "moves"), {
       method: "POST", headers: { "Content-Type": "application/json" }, signal: mine.signal,
-      body: JSON.stringify({ ...chosen(), stones: Object.fromEntries(stones) }),
+      body: JSON.stringify({ ...chosen(), stones: Object.fromEntries(stones), ...(board.asks_mover ? { player: Number(byId("mover").value) } : {}) }),
     });
     const found = await answer.json();
     if (!answer.ok) throw new Error(found.error);
     if (mine !== waiting) return;
     give();
-    if (found.moves === null) return tell(`${found.reason}.`, true);
-    form.elements.moves.value = found.moves.join(" ");
+    if (found.reason) return tell(`${found.reason[0].toUpperCase()}${found.reason.slice(1)}.`, true);
+    use(found.position);
+    form.elements.moves.value = found.position ? "" : found.moves.join(" ");
     tell("");
+    const next = found.player === null ? "the game is over there" : `player ${found.player} is to move`;
     byId("found").replaceChildren(
-      `${found.moves.length} moves lead to this position; ${found.player === null ? "the game is over there" : `player ${found.player} is to move`}. `,
+      found.position ? `The game can begin at this position; ${next}. ` : `${found.moves.length} moves lead to this position; ${next}. `,
       el("strong", {}, "Begin"), " starts there.");
   } catch (error) {
     if (mine !== waiting) return; // cancelled, or the drawing has changed
@@ -103,8 +129,11 @@ byId("draw").addEventListener("click", () => {
   if (isOpen) open();
   else give();
 });
-for (const name of ["run", "game"]) form.elements[name].addEventListener("change", () => { if (!byId("drawing").hidden) open(); });
+for (const name of ["run", "game"]) form.elements[name].addEventListener("change", () => { use(null); if (!byId("drawing").hidden) open(); });
 form.addEventListener("submit", () => { byId("drawing").hidden = true; byId("draw").setAttribute("aria-expanded", "false"); give(); });
 byId("find-moves").addEventListener("click", find);
 byId("cancel-moves").addEventListener("click", () => { give(); tell("Cancelled."); });
-byId("clear-stones").addEventListener("click", () => { stones = new Map(); give(); tell(""); show(); });
+byId("clear-stones").addEventListener("click", () => { stones = new Map(); redraw(); });
+byId("start-stones").addEventListener("click", () => { stones = new Map(Object.entries(board.start)); redraw(); });
+byId("mover").addEventListener("input", () => { give(); tell(""); });
+byId("leave-drawing").addEventListener("click", () => { use(null); byId("draw").focus(); });

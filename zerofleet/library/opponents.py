@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from games.core import Game
+from games.core import Game, State
 from games.positions import replay
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.search import RootAnalysis, SearchSettings
@@ -19,10 +19,16 @@ from zerofleet.search.watched import WatchedSearch
 from zerofleet.strength.matches import Agent
 from zerofleet.strength.matches.play import seen_by_mover
 
-__all__ = ["LEAST_LIMIT_S", "MOST_LIMIT_S", "AgentOpponent", "InThread", "ModelOpponent"]
+__all__ = ["LEAST_LIMIT_S", "MOST_LIMIT_S", "AgentOpponent", "InThread", "ModelOpponent", "no_model"]
 
 LEAST_LIMIT_S, MOST_LIMIT_S = 0.05, 60.0
 """Bounds of the wall-clock time of a model's move against a person."""
+
+
+def no_model(name: str) -> str:
+    """Return the reason why an opponent takes no budget of a model."""
+    return f"{name} is no model; an agent with a budget has it in its name, such as uct:200 or alpha_beta:2s"
+
 
 InThread = Callable[..., Awaitable[Any]]
 Began = Callable[[WatchedSearch], None]
@@ -71,18 +77,20 @@ class ModelOpponent:
             return self.title
         return f"{self.name}, {visits} of {self._simulations} simulations"
 
-    async def choose(self, moves: Sequence[int], *, seed: int, began: Began = _unwatched) -> int:
+    async def choose(self, moves: Sequence[int], *, seed: int, start: State | None = None, began: Began = _unwatched) -> int:
         """Return the best move of the search, which `began` receives before it runs. Cancellation: nothing is kept."""
-        analysis = await self.analyse(moves, seed=seed, began=began)
+        analysis = await self.analyse(moves, seed=seed, start=start, began=began)
         if self._draws:
             luck = np.random.default_rng([seed, len(moves)])
             return int(luck.choice(analysis.actions, p=analysis.priors / analysis.priors.sum(dtype=np.float64)))
         return analysis.best_action
 
-    async def analyse(self, moves: Sequence[int], *, seed: int, began: Began = _unwatched) -> RootAnalysis:
+    async def analyse(
+        self, moves: Sequence[int], *, seed: int, start: State | None = None, began: Began = _unwatched
+    ) -> RootAnalysis:
         """Return the searched position after `moves`; see `WatchedSearch`, which `began` receives before it runs.
 
-        Cancellation: nothing is kept.
+        A `start` takes the place of the starting position. Cancellation: nothing is kept.
         """
         search = WatchedSearch(
             self._game,
@@ -91,6 +99,7 @@ class ModelOpponent:
             settings=self._settings,
             version=self._version,
             seed=seed,
+            position=start,
             limit_s=self._limit_s,
             clock=self._clock,
         )
@@ -113,11 +122,14 @@ class AgentOpponent:
         """Name of the agent."""
         return self.agent.name
 
-    async def choose(self, moves: Sequence[int], *, seed: int) -> int:
-        """Return the agent's move. Cancellation: the agent's search finishes in the background."""
-        action: int = await self.in_thread(self._choose, tuple(moves), seed)
+    async def choose(self, moves: Sequence[int], *, seed: int, start: State | None = None) -> int:
+        """Return the agent's move after `moves`, from a `start` in place of the starting position.
+
+        Cancellation: the agent's search finishes in the background.
+        """
+        action: int = await self.in_thread(self._choose, tuple(moves), seed, start)
         return action
 
-    def _choose(self, moves: Sequence[int], seed: int) -> int:
-        state = seen_by_mover(self.game, replay(self.game, moves, seed), self.luck)
+    def _choose(self, moves: Sequence[int], seed: int, start: State | None) -> int:
+        state = seen_by_mover(self.game, replay(self.game, moves, seed, start), self.luck)
         return self.agent.choose(self.game, state, self.luck).action

@@ -6,6 +6,8 @@ and not the seed, from which a deal could be derived.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from games import core
 from games.core import Game, State
 from games.errors import IllegalMove
@@ -22,10 +24,12 @@ MOST_LINES = 20
 class SeatedGame:
     """Moves of a game and the view of one seat. `moves` are the actions so far."""
 
-    def __init__(self, game: Game, *, seat: int, seed: int) -> None:
+    def __init__(self, game: Game, *, seat: int, seed: int, start: State | None = None) -> None:
+        """Create it without moves; a `start`, which nothing changes, takes the place of the starting position."""
         self.game = game
         self.seat = seat
         self.seed = seed
+        self.start = start
         self.moves: list[int] = []
         self.resigned = False
         self.lines: list[tuple[int, ...]] = []
@@ -33,7 +37,7 @@ class SeatedGame:
 
     def copy(self) -> SeatedGame:
         """Return an independent copy, for readers in another thread."""
-        copied = SeatedGame(self.game, seat=self.seat, seed=self.seed)
+        copied = SeatedGame(self.game, seat=self.seat, seed=self.seed, start=self.start)
         copied.moves, copied.resigned, copied.lines = list(self.moves), self.resigned, list(self.lines)
         return copied
 
@@ -46,7 +50,15 @@ class SeatedGame:
 
     def state(self, plies: int | None = None) -> State:
         """Return the position after the first `plies` moves, by default after all of them."""
-        return replay(self.game, self.moves[:plies], self.seed)
+        return self.state_after(self.moves[:plies])
+
+    def state_after(self, moves: Sequence[int]) -> State:
+        """Return the position after `moves` in place of the game's own. Raises `IllegalMove`."""
+        return replay(self.game, moves, self.seed, self.start)
+
+    def names(self, moves: Sequence[int]) -> list[str]:
+        """Return the notation of `moves` in place of the game's own. Raises `IllegalMove`."""
+        return move_names(self.game, moves, self.seed, self.start)
 
     @property
     def is_over(self) -> bool:
@@ -114,7 +126,7 @@ class SeatedGame:
 
     def seen_moves(self) -> list[str]:
         """Return the moves that the seat knows, in notation: those of the current secret round are left out unless its own."""
-        names, known = move_names(self.game, self.moves, self.seed), len(self.moves)
+        names, known = self.names(self.moves), len(self.moves)
         state = self.state()
         secret = -1 if core.is_over(self.game, state) else int(core.round_of(self.game, state))
         while secret >= 0 and known and int(core.round_of(self.game, self.state(known - 1))) == secret:

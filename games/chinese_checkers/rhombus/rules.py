@@ -48,7 +48,7 @@ from games.kit.randomness import mix64
 from games.parameters import require_choice
 from games.reading import Reading
 
-__all__ = ["ChineseCheckersRhombus"]
+__all__ = ["WORDS", "ChineseCheckersRhombus"]
 
 _NAME = "chinese_checkers_rhombus"
 _ENCODINGS = ("planes", "signed", "doubled")
@@ -71,7 +71,7 @@ neighbour, so at most five steps. The maximum over all distributions of ten and 
 _ACTIONS = board.CELLS * board.CELLS
 _LAST_ACTION = _ACTIONS - 1
 _LAST_CELL = board.CELLS - 1
-_WORDS = 5
+WORDS = 5
 _ONE = np.uint64(1)
 _RESULT = np.uint64(32)
 _PLIES = np.uint64(0xFFFFFFFF)
@@ -134,7 +134,7 @@ class ChineseCheckersRhombus(NamedTuple):
 
     def marks(self, state: State) -> str:
         """Return the cells in the order of their numbers: `X` for player 0, `O` for player 1, `.` for empty ones."""
-        words = [int(word) for word in state[1:_WORDS]]
+        words = [int(word) for word in state[1:WORDS]]
         taken = [(words[cell & 1] >> (cell >> 1) & 1, words[2 + (cell & 1)] >> (cell >> 1) & 1) for cell in range(board.CELLS)]
         return "".join("X" if first else "O" if second else "." for first, second in taken)
 
@@ -147,6 +147,10 @@ class ChineseCheckersRhombus(NamedTuple):
     def draw(self, state: State) -> str:
         """See `games.core.Game`."""
         return f"{drawing.text_of(self.marks(state))}\n{self.caption(state)}"
+
+    def player_marks(self) -> str:
+        """Return the marks of the players in text drawings, by seat."""
+        return "XO"
 
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG."""
@@ -180,7 +184,7 @@ def _spec(game: ChineseCheckersRhombus) -> GameSpec:
         num_actions=_ACTIONS,
         max_legal=_MOST_MOVES_LONG if game.long_hops else _MOST_MOVES,
         state_dtype=np.dtype(np.uint64),
-        state_size=_WORDS + (game.remembered if game.repetitions else 0),
+        state_size=WORDS + (game.remembered if game.repetitions else 0),
         planes=(2, board.SIDE, board.SIDE),
         max_plies=game.ply_cap,
         symmetries=(Symmetry("mirror", mirror, (board.CELLS * mirror[start] + mirror[target]).astype(np.int16)),),
@@ -208,7 +212,7 @@ def reset(game: ChineseCheckersRhombus, state: State, seed: int) -> None:
     state[1], state[2] = board.HOMES[0, 0], board.HOMES[0, 1]
     state[3], state[4] = board.HOMES[1, 0], board.HOMES[1, 1]
     if game.repetitions:
-        state[_WORDS] = _state_key(state)
+        state[WORDS] = _state_key(state)
 
 
 @rule(ChineseCheckersRhombus)
@@ -278,9 +282,9 @@ def _has_won(game: ChineseCheckersRhombus, state: State, taken: tuple[np.uint64,
 def _has_recurred(game: ChineseCheckersRhombus, state: State) -> bool:
     """Store the position's key; return whether it occurs often enough among the stored ones for a draw."""
     here = _state_key(state)
-    state[_WORDS + int(state[0] & _PLIES) % game.remembered] = here
+    state[WORDS + int(state[0] & _PLIES) % game.remembered] = here
     times = 0
-    for i in range(_WORDS, _WORDS + game.remembered):
+    for i in range(WORDS, WORDS + game.remembered):
         if state[i] == here:
             times += 1
     return times >= game.repetitions
@@ -336,7 +340,7 @@ def _score_distance(state: State, out: np.ndarray) -> None:
 def encode(game: ChineseCheckersRhombus, state: State, viewer: int, out: np.ndarray) -> None:
     """Encode my pieces and the other player's, on a board rotated so that I start in row 0, column 0."""
     out[:] = 0
-    for i in range(1, _WORDS):
+    for i in range(1, WORDS):
         owner, parity = (i - 1) >> 1, (i - 1) & 1
         first_bit = 0 if owner == viewer else board.CELLS
         word = state[i]

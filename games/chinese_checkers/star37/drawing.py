@@ -16,9 +16,10 @@ from games.errors import IllegalMove
 from games.kit import svg
 from games.kit.cells import Cell as Click
 
-__all__ = ["action_name", "cells", "field_name", "marks", "parse_action", "picture", "text"]
+__all__ = ["MARKS", "action_name", "cells", "empty_board", "field_name", "marks", "parse_action", "picture", "text"]
 
-_MARKS = "XOZ"
+MARKS = "XOZ"
+"""Marks of the players, by seat."""
 _STEP, _MARGIN = 46.0, 40.0  # pixels between fields, and around them
 _MOVE = re.compile(r"([a-z]\d+)-?([a-z]\d+)")
 
@@ -46,7 +47,7 @@ def marks(state: State) -> dict[Cell, str]:
     for player, word in enumerate(words):
         for field, cell in enumerate(board.FIELDS):
             if word >> field & 1:
-                found[board.turned(cell, player)] = _MARKS[player]
+                found[board.turned(cell, player)] = MARKS[player]
     return found
 
 
@@ -67,10 +68,10 @@ def _caption(game: Game, state: State) -> str:
     points = [int(bool(int(state[0]) >> 42 + player & 1)) for player in range(3)]
     if first := int(state[0]) >> 40 & 3:
         points[first - 1] = 3
-    shown = ", ".join(f"{mark} {point}" for mark, point in zip(_MARKS, points, strict=True))
+    shown = ", ".join(f"{mark} {point}" for mark, point in zip(MARKS, points, strict=True))
     if core.is_over(game, state):
         return f"{shown}, over"
-    return f"{shown}, {_MARKS[core.to_move(game, state)]} to move"
+    return f"{shown}, {MARKS[core.to_move(game, state)]} to move"
 
 
 def parse_action(game: Game, state: State, text: str) -> int:
@@ -98,10 +99,10 @@ def _why_not(state: State, player: int, wanted: str, legal: Mapping[str, int]) -
         return f" (there is no field {missing[0]})"
     standing = marks(state)
     start, end = _CELLS[move[1]], _CELLS[move[2]]
-    if standing[start] != _MARKS[player]:
-        return f" ({move[1]} holds no piece of {_MARKS[player]}, who is to move)"
+    if standing[start] != MARKS[player]:
+        return f" ({move[1]} holds no piece of {MARKS[player]}, who is to move)"
     if "pass" in legal and int(state[0]) >> 40 & 3 == player + 1:
-        return f" ({_MARKS[player]} has finished)"
+        return f" ({MARKS[player]} has finished)"
     if standing[end] != ".":
         return f" ({move[2]} is occupied)"
     if board.turned(end, -player) not in board.FIELDS:
@@ -111,9 +112,21 @@ def _why_not(state: State, player: int, wanted: str, legal: Mapping[str, int]) -
 
 def picture(game: Game, state: State) -> str:
     """Return the position as SVG; fields of end zones have a ring in their player's colour."""
+    canvas, caption = _board(marks(state)), _caption(game, state)
+    canvas.text(canvas.width / 2, canvas.height - 22, caption)
+    return canvas.render(f"Chinese Checkers on 37 fields, {caption}")
+
+
+def empty_board() -> str:
+    """Return the board without pieces as SVG."""
+    return _board(dict.fromkeys(board.STAR, ".")).render("Chinese Checkers on 37 fields, empty board")
+
+
+def _board(standing: Mapping[Cell, str]) -> svg.Canvas:
+    """Return the board with the marks of its fields, as those of `marks`, and room for a caption."""
     canvas = svg.Canvas(6 * _STEP + 2 * _MARGIN, 8 * _STEP * 3**0.5 / 2 + 2 * _MARGIN + 20)
     zones = _zones()
-    for cell, mark in marks(state).items():
+    for cell, mark in standing.items():
         x, y = _middle(cell)
         owner = zones.get(cell)
         ring = svg.LINE if owner is None else svg.PLAYER_COLOURS[owner]
@@ -121,11 +134,9 @@ def picture(game: Game, state: State) -> str:
         if mark == ".":
             canvas.text(x, y, field_name(cell), size=10.0, fill=svg.LINE)
         else:
-            canvas.circle(x, y, 0.34 * _STEP, fill=svg.PLAYER_COLOURS[_MARKS.index(mark)], stroke=svg.INK)
+            canvas.circle(x, y, 0.34 * _STEP, fill=svg.PLAYER_COLOURS[MARKS.index(mark)], stroke=svg.INK)
             canvas.text(x, y, mark, fill=svg.PAPER, bold=True)
-    caption = _caption(game, state)
-    canvas.text(canvas.width / 2, canvas.height - 22, caption)
-    return canvas.render(f"Chinese Checkers on 37 fields, {caption}")
+    return canvas
 
 
 def cells() -> tuple[Click, ...]:

@@ -94,6 +94,10 @@ class ChineseCheckersStar37(NamedTuple):
         """See `games.core.Game`."""
         return drawing.text(self, state)
 
+    def player_marks(self) -> str:
+        """Return the marks of the players in text drawings, by seat."""
+        return drawing.MARKS
+
     def draw_svg(self, state: State) -> str:
         """Return the position as SVG; rings mark the end zones."""
         return drawing.picture(self, state)

@@ -65,7 +65,7 @@ def evaluate(
     state = replay(game, actions, seed)
     screen.out().print(colour_board(game, state, None if core.is_over(game, state) else core.to_move(game, state)))
     screen.out().print()
-    _show(opinion, simulations)
+    _show(game, opinion, simulations)
 
 
 async def _ask_run(paths: RunPaths, game: Game, names: list[str], question: dict[str, int]) -> Opinion:
@@ -79,16 +79,16 @@ async def _ask(address: str, game: Game, names: list[str], question: dict[str, i
         return await client.evaluate(game.spec().name, names, parameters=parameters_text(game), **question)
 
 
-def _show(opinion: Opinion, simulations: int) -> None:
+def _show(game: Game, opinion: Opinion, simulations: int) -> None:
     console = screen.out()
     if opinion.is_over:
-        scores = (Text.assemble(player_name(seat), f" {score:+g}") for seat, score in enumerate(opinion.value))
+        scores = (Text.assemble(player_name(game, seat), f" {score:+g}") for seat, score in enumerate(opinion.value))
         console.print(Text("the game is over: ") + Text("   ").join(scores))
         return
     budget = f"{simulations} simulations" if simulations else "the network alone"
     value = opinion.value[opinion.to_move]
     bar = screen.value_bar(value, style=player_style(opinion.to_move))
-    line = Text.assemble(player_name(opinion.to_move), " to move  ", bar, (f" {value:+.3f}", "bold"))
+    line = Text.assemble(player_name(game, opinion.to_move), " to move  ", bar, (f" {value:+.3f}", "bold"))
     line.append(f"  model {opinion.model_version}, {budget}", style="dim")
     console.print(line)
     console.print()

@@ -80,7 +80,7 @@ def list_(
     if json:
         screen.emit_json(found.model_dump(mode="json"))
         return
-    screen.out().print(list_table(found.games, is_narrow=screen.out().width < WIDE_COLUMNS))
+    screen.out().print(list_table(game, found.games, is_narrow=screen.out().width < WIDE_COLUMNS))
     screen.note(_summary(found, query))
 
 

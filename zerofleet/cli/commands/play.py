@@ -22,7 +22,7 @@ from zerofleet.cli.options import LAST_SEED, GameName, Parameters, RunDir, Simul
 from zerofleet.cli.play.session import Session
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.opening import evaluating
-from zerofleet.library.opponents import AgentOpponent, ModelOpponent
+from zerofleet.library.opponents import AgentOpponent, ModelOpponent, no_model
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.supervisor.borrowed import served
 from zerofleet.supervisor.entrants import entrants, is_model, serving_agent, version_of
@@ -85,16 +85,15 @@ def play(
 
 
 def _time_of(text: str | None, simulations: int | None, opponent: str) -> float | None:
-    """Return the time of a model's move in seconds; None for none. Raises a usage error."""
-    if text is None:
-        return None
-    if simulations is not None:
+    """Return the time of a model's move in seconds; None for none. Raises a usage error, also for a budget of an agent."""
+    if text is not None and simulations is not None:
         raise typer.BadParameter("--simulations is given too; a move has one budget, leave one out", param_hint="--time")
     if not is_model(opponent):
-        raise typer.BadParameter(
-            f"{opponent} is no model; an agent with a budget of time has it in its name, such as alpha_beta:2s",
-            param_hint="--time",
-        )
+        for option, given in (("--simulations", simulations), ("--time", text)):
+            if given is not None:
+                raise typer.BadParameter(no_model(opponent), param_hint=option)
+    if text is None:
+        return None
     try:
         return Budget.parse(text, bare="simulations", allowed=("ms",)).amount / 1000
     except InvalidRequest:

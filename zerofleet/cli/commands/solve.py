@@ -88,7 +88,7 @@ def _show(game: Game, state: State, solution: Solution) -> None:
     console.print(colour_board(game, state))
     console.print()
     if solution.player is None:
-        ends = "   ".join(f"{player_name(seat).plain} {score:+g}" for seat, score in enumerate(final_scores(game, state)))
+        ends = "   ".join(f"{player_name(game, seat).plain} {score:+g}" for seat, score in enumerate(final_scores(game, state)))
         console.print(f"the game is over: {ends}")
         return
     rows = screen.table("move", ">score", "")
@@ -101,7 +101,7 @@ def _show(game: Game, state: State, solution: Solution) -> None:
             rows.add_row(shown, f"{score:+g}", _words(score), style="bold" if shown in solution.best else "")
     console.print(rows)
     console.print()
-    line = player_name(solution.player - 1)
+    line = player_name(game, solution.player - 1)
     line.append(f" to move {_words(solution.score or 0.0)} (score {solution.score:+g}); best: {' '.join(solution.best)}")
     console.print(line)
     console.print(f"{solution.nodes:,} positions, {solution.seconds:.3f} s", style="dim")

@@ -9,9 +9,8 @@ from rich.text import Text
 from games.core import Game, State
 from games.positions import drawing
 
-__all__ = ["MARKS", "PLAYER_STYLES", "colour_board", "player_name", "player_style"]
+__all__ = ["PLAYER_STYLES", "colour_board", "player_name", "player_style"]
 
-MARKS = "XO#*+%"  # the marks games draw, by seat
 PLAYER_STYLES = ("bold yellow", "bold red", "bold cyan", "bold green", "bold magenta", "bold blue")
 
 
@@ -20,18 +19,19 @@ def colour_board(game: Game, state: State, viewer: int | None = None) -> Text:
 
     With `viewer`, the view of that seat; otherwise everything.
     """
-    picture = Text()
+    picture, marks = Text(), _marks(game)
     for line in drawing(game, state, viewer).splitlines():
         for piece in re.split(r"([^\w\s]|\b\w\b)", line):
-            picture.append(piece, style=_style(piece))
+            picture.append(piece, style=_style(piece, marks))
         picture.append("\n")
     picture.rstrip()
     return picture
 
 
-def player_name(seat: int) -> Text:
-    """Return the mark of a seat in its colour."""
-    return Text(MARKS[seat % len(MARKS)], style=player_style(seat))
+def player_name(game: Game, seat: int) -> Text:
+    """Return the mark of a seat in the game's drawings, in its colour; `player 1` for a game without marks."""
+    marks = _marks(game)
+    return Text(marks[seat] if marks else f"player {seat + 1}", style=player_style(seat))
 
 
 def player_style(seat: int) -> str:
@@ -39,7 +39,13 @@ def player_style(seat: int) -> str:
     return PLAYER_STYLES[seat % len(PLAYER_STYLES)]
 
 
-def _style(piece: str) -> str:
-    if len(piece) == 1 and piece in MARKS:
-        return PLAYER_STYLES[MARKS.index(piece)]
+def _marks(game: Game) -> str:
+    """Return the players' marks in the game's drawings, by seat; empty for a game that has none."""
+    own = getattr(game, "player_marks", None)
+    return "" if own is None else own()
+
+
+def _style(piece: str, marks: str) -> str:
+    if len(piece) == 1 and piece in marks:
+        return player_style(marks.index(piece))
     return "dim" if piece in {".", "|", "-"} else ""

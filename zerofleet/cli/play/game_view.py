@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from games.core import Game
 from zerofleet.cli import screen
 from zerofleet.cli.play.board import colour_board, player_name, player_style
 from zerofleet.contracts.records import ValidatedGame
@@ -22,8 +23,11 @@ NARROW_UID_DIGITS = 12
 WIDE_COLUMNS = 150  # terminal width that fits a full row of the list
 
 
-def list_table(rows: Sequence[GameRow], *, is_narrow: bool = False) -> Table:
-    """Return the rows as a table; a narrow one omits the last columns and shortens uids to prefixes valid for `games show`."""
+def list_table(game: Game, rows: Sequence[GameRow], *, is_narrow: bool = False) -> Table:
+    """Return the rows of a game as a table.
+
+    A narrow one omits the last columns and shortens uids to prefixes valid for `games show`.
+    """
     extra = () if is_narrow else ("models", "moves", "worker", "finished")
     table = screen.table(">game", "uid", ">plies", "result", "ending", *extra)
     for row in rows:
@@ -31,7 +35,7 @@ def list_table(rows: Sequence[GameRow], *, is_narrow: bool = False) -> Table:
         opening = " ".join(row.moves[:FIRST_MOVES]) + (" …" if len(row.moves) > FIRST_MOVES else "")
         more = () if is_narrow else (models, opening, row.worker, row.finished_at or "?")
         shown_uid = row.uid[:NARROW_UID_DIGITS] if is_narrow else row.uid
-        table.add_row(f"{row.index:,}", shown_uid, str(row.plies), _result(row.scores), row.ending, *more)
+        table.add_row(f"{row.index:,}", shown_uid, str(row.plies), _result(game, row.scores), row.ending, *more)
     return table
 
 
@@ -45,12 +49,12 @@ def render_game(stored: ValidatedGame, *, ply: int | None = None) -> Iterator[Re
         yield _heading(stored)
     for view in view_moves(stored):
         if ply in (None, view.ply):
-            yield Group(_move_line(view), *([_actions_table(view)] if view.actions else []))
+            yield Group(_move_line(stored.game, view), *([_actions_table(view)] if view.actions else []))
             yield colour_board(stored.game, stored.states[view.ply])
             yield Text()
     if ply is None:
         resigned = f"player {record.resigned_seat} resigned after " if record.resigned_seat else "over after "
-        yield Text.assemble(resigned, f"{len(stored.movers)} moves: ", _result(tuple(stored.scores.tolist())))
+        yield Text.assemble(resigned, f"{len(stored.movers)} moves: ", _result(stored.game, tuple(stored.scores.tolist())))
 
 
 def _heading(stored: ValidatedGame) -> Text:
@@ -64,8 +68,8 @@ def _heading(stored: ValidatedGame) -> Text:
     return text
 
 
-def _move_line(view: MoveView) -> Text:
-    line = Text.assemble((f"{view.ply:>3}. ", "dim"), player_name(view.player - 1), "  ", (view.move, "bold"))
+def _move_line(game: Game, view: MoveView) -> Text:
+    line = Text.assemble((f"{view.ply:>3}. ", "dim"), player_name(game, view.player - 1), "  ", (view.move, "bold"))
     if view.value is None:
         line.append("  not searched", style="dim")
         return line
@@ -85,7 +89,7 @@ def _actions_table(view: MoveView) -> Table:
     return table
 
 
-def _result(scores: tuple[float, ...]) -> Text:
+def _result(game: Game, scores: tuple[float, ...]) -> Text:
     if len(set(scores)) == 1:
         return Text("draw")
-    return Text("  ").join(Text.assemble(player_name(seat), f" {score:+g}") for seat, score in enumerate(scores))
+    return Text("  ").join(Text.assemble(player_name(game, seat), f" {score:+g}") for seat, score in enumerate(scores))

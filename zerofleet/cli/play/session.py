@@ -168,7 +168,7 @@ class Session:
         if self._analysis is not None and self._adviser is not None:
             self._console.print(self._evaluation_line(self._analysis, self._adviser.title))
         else:
-            self._console.print(Text.assemble("you are ", player_name(self._seat)))
+            self._console.print(Text.assemble("you are ", player_name(self._game, self._seat)))
 
     def _news(self, state: State) -> list[str]:
         """Return the moves of the others not yet reported, without those still secret."""
@@ -180,9 +180,8 @@ class Session:
                 break
             mover, action = core.to_move(self._game, before), self.moves[self._told]
             if mover != self._seat:
-                said.append(
-                    f"{player_name(mover).plain} ({self._opponent.name}) plays {self._game.action_name(before, action)}"
-                )
+                name, move = player_name(self._game, mover).plain, self._game.action_name(before, action)
+                said.append(f"{name} ({self._opponent.name}) plays {move}")
             self._told += 1
         return said
 
@@ -190,12 +189,14 @@ class Session:
         """Return the evaluation bar from the user's point of view."""
         value = float(analysis.value[self._seat])
         bar = screen.value_bar(value, style=player_style(self._seat))
-        return Text.assemble("you ", player_name(self._seat), " ", bar, (f" {value:+.2f}", "bold"), (f"  {title}", "dim"))
+        return Text.assemble(
+            "you are ", player_name(self._game, self._seat), " ", bar, (f" {value:+.2f}", "bold"), (f"  {title}", "dim")
+        )
 
     def _show_result(self, state: State) -> None:
         scores = final_scores(self._game, state)
         best = [seat for seat, score in enumerate(scores) if score == max(scores)]
-        names = " and ".join("you" if seat == self._seat else player_name(seat).plain for seat in best)
+        names = " and ".join("you" if seat == self._seat else player_name(self._game, seat).plain for seat in best)
         if len(best) == len(scores):
             text, style = "A draw.", "bold"
         elif len(best) > 1:
@@ -206,7 +207,10 @@ class Session:
             text, style = f"{names} ({self._opponent.name}) wins.", "bold red"
         self._say(text, style=style)
         if len(scores) > 2:
-            self._say("scores: " + "   ".join(f"{player_name(s).plain} {score:+g}" for s, score in enumerate(scores)), style="")
+            self._say(
+                "scores: " + "   ".join(f"{player_name(self._game, s).plain} {score:+g}" for s, score in enumerate(scores)),
+                style="",
+            )
         self._say(f"moves: {','.join(self._names())}")
 
     def _is_over(self, state: State) -> bool:
@@ -217,7 +221,7 @@ class Session:
             self._say("the game is over", style="red")
             return
         self._resigned = True
-        others = " and ".join(player_name(s).plain for s in range(self._game.spec().num_players) if s != self._seat)
+        others = " and ".join(player_name(self._game, s).plain for s in range(self._game.spec().num_players) if s != self._seat)
         self._say(f"You resign against {others} ({self._opponent.name}).", style="bold red")
         self._say(f"moves: {','.join(self._names())}")
 
