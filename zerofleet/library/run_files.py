@@ -166,7 +166,7 @@ class OpenRun:
                 record, matches = self._matches.read()
                 history = open_run_store(self.paths).history(self.model)
                 rungs = tuple(standings(record, history))
-                ladder = ladder_of(rungs, record.evidence(), history)
+                ladder = ladder_of(rungs, record.evidence({rung.name for rung in rungs}.__contains__), history)
                 self._gate = (signature, Gate(dict(sorted(record.candidates.items())), rungs, ladder, matches))
             return self._gate[1]
 
