@@ -30,6 +30,7 @@ from ui.operators import Operators
 from ui.pages import Pages, static_files
 from ui.planning import ClusterEndpoints
 from ui.playing import PlayEndpoints
+from ui.priors import PriorEndpoints
 from ui.promoting import PromotionEndpoints, Promotions
 from ui.reading import ReadingEndpoints
 from ui.running import WatchedGames
@@ -77,7 +78,7 @@ def create_app(
     """
     pages = Pages(catalogue, tokens=tuple(filter(None, (token, operator_token))), is_elsewhere=is_elsewhere)
     servers = ModelServers()
-    tables, studies = Tables(max_tables, servers), Studies(servers)
+    tables, studies, asked = Tables(max_tables, servers), Studies(servers), Studies(servers)
     live, jobs = live or LiveRuns(), jobs or LadderJobs()
     reading, playing = ReadingEndpoints(catalogue, live), PlayEndpoints(catalogue, tables)
     watching = WatchEndpoints(catalogue, watched or WatchedGames(WorkerAccess(is_elsewhere=is_elsewhere)))
@@ -88,6 +89,7 @@ def create_app(
     endpoints += PromotionEndpoints(catalogue, promotions, operators, is_elsewhere=is_elsewhere).endpoints()
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies, tables).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
+    endpoints += PriorEndpoints(catalogue, asked).endpoints()
     endpoints += [*SetupEndpoints(catalogue).endpoints(), *CompilingEndpoints().endpoints()]
     endpoints += ComparisonEndpoints(catalogue, Comparisons(servers)).endpoints()
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
@@ -108,6 +110,7 @@ def create_app(
         await jobs.aclose()
         await tables.aclose()
         await studies.aclose()
+        await asked.aclose()
         catalogue.close()
 
     return Starlette(

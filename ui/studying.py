@@ -33,7 +33,7 @@ from zerofleet.search.block import LAST_SEED
 from zerofleet.search.hidden.world_view import WorldStatistics
 from zerofleet.search.tree_view import TreeNode
 
-__all__ = ["StudyEndpoints"]
+__all__ = ["StudyEndpoints", "stored_position"]
 
 MOST_SIMULATIONS = 20_000  # a tree of Abalone then has about 100 MB
 MOST_CHILDREN = 24
@@ -243,7 +243,7 @@ def _position(new: NewStudy, run: OpenRun | None, table: SeatedGame | None) -> S
     if new.uid is not None:
         if run is None:
             raise InvalidRequest("uid names a stored game of a run: give the run")
-        return _stored_position(run.stored(new.uid)[1], new.ply)
+        return stored_position(run.stored(new.uid)[1], new.ply)
     game = run.game if run is not None else games.make(new.game, **new.parameters)
     if game.spec().information != "perfect":
         raise InvalidRequest(
@@ -255,16 +255,17 @@ def _position(new: NewStudy, run: OpenRun | None, table: SeatedGame | None) -> S
     return played.seen_by_mover()
 
 
-def _stored_position(stored: ValidatedGame, ply: int) -> SeatedGame:
+def stored_position(stored: ValidatedGame, ply: int) -> SeatedGame:
     """Return a stored game before move `ply`, counted from 0, in the view of the seat that then moved.
 
-    Raises `InvalidRequest` for a ply without a move, and for a seed that no search takes.
+    Raises `InvalidRequest` for a ply without a move, and for the seed of a deal that no search takes.
     """
     if not 0 <= ply < len(stored.movers):
         raise InvalidRequest(f"ply={ply} is no position with a move; the game has moves 0 to {len(stored.movers) - 1}")
-    if stored.record.seed > LAST_SEED:
+    seed = 0 if stored.game.spec().information == "perfect" else int(stored.record.seed)  # moves alone restore the position
+    if seed > LAST_SEED:
         raise InvalidRequest("the seed of this game is 2^63 or more, which no search takes; choose another game")
-    played = SeatedGame(stored.game, seat=int(stored.movers[ply]), seed=int(stored.record.seed))
+    played = SeatedGame(stored.game, seat=int(stored.movers[ply]), seed=seed)
     played.moves = [int(action) for action in stored.record.moves[:ply]]
     return played
 

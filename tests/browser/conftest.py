@@ -82,10 +82,16 @@ def _measure(root: Path, version: int, kept: int) -> None:
 
 
 @pytest.fixture(scope="session")
-def run_with_champion(runs: Path) -> str:
-    """Return the name of a run whose champion is an untrained network that a server can load."""
-    made: Path = _module("runs_of_networks", "tests/cli/conftest.py").untrained(runs, "tic_tac_toe")
-    return made.name
+def untrained() -> Callable[[Path, str], Path]:
+    """Return the function that makes a run of a game whose champion is an untrained network that a server can load."""
+    made: Callable[[Path, str], Path] = _module("runs_of_networks", "tests/cli/conftest.py").untrained
+    return made
+
+
+@pytest.fixture(scope="session")
+def run_with_champion(runs: Path, untrained: Callable[[Path, str], Path]) -> str:
+    """Return the name of a run of tic-tac-toe whose champion is an untrained network."""
+    return untrained(runs, "tic_tac_toe").name
 
 
 @pytest.fixture(scope="session")

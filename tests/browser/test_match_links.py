@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 import games
@@ -39,9 +40,11 @@ def with_match(runs: Path) -> str:
     return root.name
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_a_version_leads_to_the_path_of_its_test(open_page: Opener, keep: Keeper, with_match: str, width: int) -> None:
-    page = open_page(f"/runs/{with_match}/models#v2", width=width)
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_a_version_leads_to_the_path_of_its_test(
+    open_page: Opener, keep: Keeper, with_match: str, width: int, scheme: str
+) -> None:
+    page = open_page(f"/runs/{with_match}/models#v2", width=width, scheme=scheme)
     expect(page.get_by_role("link", name=LINK)).to_be_visible()
     keep(page, "model-with-match")
     page.get_by_role("link", name=LINK).click()
@@ -51,6 +54,8 @@ def test_a_version_leads_to_the_path_of_its_test(open_page: Opener, keep: Keeper
     expect(page.locator("#matches tr.chosen")).to_have_count(1)
     assert page.url.endswith("#id=gate%2F2%2F1%2F1")
     keep(page, "match-of-model")
+    assert Axe().run(page).response["violations"] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_match_of_which_the_report_alone_remains_says_so(open_page: Opener) -> None:

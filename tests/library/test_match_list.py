@@ -17,6 +17,7 @@ from zerofleet.library.run_files import OpenRun
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.storage.journal import Journal
 from zerofleet.storage.runs import RunDirectory
 from zerofleet.strength.matches import SequentialTest
 from zerofleet.strength.ratings import Sprt
@@ -160,6 +161,50 @@ def test_a_closed_match_is_kept_while_the_journal_grows_and_its_status_is_the_pr
         opened.match("gate/2/1/1")
     with pytest.raises(ModelNotFound):
         opened.match_position("gate/2/1/1", pair=1, number=1, ply=0)
+
+
+def test_a_look_at_an_open_match_reads_what_the_journal_has_gained(opened: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = [one for version in range(3, 12) for one in gate_match(version)]
+    events, match_id = gate_match(2), "gate/2/1/1"
+    first = next(place for place, one in enumerate(events) if one.event == "game") + 1
+    file = opened.paths.gatekeeper / JOURNAL_FILE
+    writer = EventJournal(file, model=MODEL)
+    writer.rewrite([*closed, *events[:first]])
+    assert opened.match(match_id) == OpenRun("run", opened.paths).match(match_id)
+    reads: list[int] = []
+    content = Journal._content
+
+    def counted(journal: Journal[Event], offset: int, size_bytes: int = -1) -> bytes:
+        found = content(journal, offset, size_bytes)
+        reads.append(len(found))
+        return found
+
+    for event in events[first:-2]:
+        before = file.stat().st_size
+        writer.append(event)
+        gained = file.stat().st_size - before
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "_content", counted)
+            shown = opened.match(match_id)
+            assert opened.match_position(match_id, pair=1, number=1, ply=1) is not None
+        assert sum(reads) <= gained + 2 * 512 < before / 10  # the end that is known is compared before each part
+        reads.clear()
+        assert shown == OpenRun("run", opened.paths).match(match_id)
+    assert len([game for pair in shown.games for game in pair.games]) == 10
+    for event in events[-2:]:
+        writer.append(event)
+        assert opened.match(match_id) == OpenRun("run", opened.paths).match(match_id)
+
+
+def test_an_open_match_is_read_anew_after_a_rewrite_of_the_journal(opened: OpenRun) -> None:
+    events, others = gate_match(2), gate_match(3)
+    journal = EventJournal(opened.paths.gatekeeper / JOURNAL_FILE, model=MODEL)
+    journal.rewrite(events[:6])
+    before = opened.match("gate/2/1/1")
+    journal.rewrite([*others, *events[:2], events[4]])
+    after = opened.match("gate/2/1/1")
+    assert after == OpenRun("run", opened.paths).match("gate/2/1/1")
+    assert [len(found.games) for found in (before, after)] == [2, 1]
 
 
 def test_a_game_that_ended_since_an_open_match_was_read_has_positions(opened: OpenRun) -> None:

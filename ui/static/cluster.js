@@ -1,4 +1,4 @@
-import { away, awayText, bars, byId, compact, el, moment, notice, path, percent, run, table } from "./common.js";
+import { away, awayText, bars, byId, compact, el, moment, notice, path, percent, refusal, run, table } from "./common.js";
 
 const form = byId("fleet"), asked = new URLSearchParams(location.search);
 let source, fault = "";
@@ -50,11 +50,13 @@ function follow() {
   const mine = source;
   mine.addEventListener("cluster", (event) => { fault = ""; show(JSON.parse(event.data)); });
   mine.addEventListener("fault", (event) => { fault = JSON.parse(event.data).error; });
-  mine.addEventListener("error", () => {
+  mine.addEventListener("error", async () => {
     const isOver = mine.readyState === EventSource.CLOSED;
     byId("state").textContent = isOver ? "not shown" : "reconnecting…";
     byId("state").classList.remove("good");
-    notice(isOver ? "The cluster cannot be shown. Reload the page for the reason." : fault || "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
+    const reason = isOver ? await refusal(`${path("runs", run, "cluster")}?${new URLSearchParams(wanted)}`) : "";
+    if (mine !== source) return; // the form was sent again meanwhile
+    notice(isOver ? reason || "The cluster cannot be shown any more. Reload the page." : fault || "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
   });
 }
 

@@ -30,6 +30,9 @@ export async function fetchJson(url, body, headers = {}) {
   return content;
 }
 
+/** Return the server's reason for refusing an address, which the end of a stream does not hold; empty where it is not refused. */
+export const refusal = (url) => fetchJson(url).then(() => "", (error) => error.message);
+
 /** Fetch a file with its name and the note about its content; the message of a failure is that of the server. */
 export async function fetchFile(url) {
   const answer = await asked(url);
@@ -81,7 +84,7 @@ export const byId = (id) => document.getElementById(id);
 export function notice(text = "", isError = false) {
   const line = byId("notice");
   line.hidden = !text;
-  line.textContent = text;
+  if (line.textContent !== text) line.textContent = text; // screen readers read each text that is set
   line.classList.toggle("error", isError);
 }
 

@@ -9,6 +9,7 @@ const score = ({ match }) => (match ? `+${match.wins} =${match.draws} −${match
 function list() {
   const shown = byId("champions").checked ? models.filter((row) => row.was_champion) : models;
   byId("count").textContent = `${count(shown.length)} of ${count(models.length)} versions`;
+  byId("models").hidden = !models.length;
   byId("models").replaceChildren(table([
     ["version", (row) => el("button", { type: "button", class: "link", onclick: () => open(row.version) }, `${row.version}`), { right: true }],
     ["status", (row) => `${row.status}${row.is_champion ? " ★" : ""}`],

@@ -1,4 +1,4 @@
-import { away, awayText, byId, compact, count, duration, el, elsewhere, moment, notice, path, percent, run, signed, svg, table } from "./common.js";
+import { away, awayText, byId, compact, count, duration, el, elsewhere, moment, notice, path, percent, refusal, run, signed, svg, table } from "./common.js";
 
 function panel({ title, figures }) {
   const rows = figures.flatMap(({ label, value, note, tone }) => [
@@ -71,7 +71,9 @@ function show(now) {
   empty("candidates", now.candidates, candidates, "waiting for the first network");
   empty("ladder", now.ladder, ladder, "no rated games yet");
   empty("services", now.services, services, "no service is running");
-  byId("events").replaceChildren(...now.events.map(({ at, text }) => el("li", {}, el("time", { datetime: at }, moment(at)), el("span", {}, text))));
+  byId("events").replaceChildren(...(now.events.length
+    ? now.events.map(({ at, text }) => el("li", {}, el("time", { datetime: at }, moment(at)), el("span", {}, text)))
+    : [el("li", { class: "dim" }, "no event yet")]));
 }
 
 const source = new EventSource(path("runs", run, "events"));
@@ -79,9 +81,10 @@ source.addEventListener("overview", (event) => show(JSON.parse(event.data)));
 let fault = "";
 source.addEventListener("overview", () => { fault = ""; });
 source.addEventListener("fault", (event) => { fault = JSON.parse(event.data).error; });
-source.addEventListener("error", () => {
+source.addEventListener("error", async () => {
   const isOver = source.readyState === EventSource.CLOSED; // refused: the run is gone, or the token is no longer valid
   byId("state").textContent = isOver ? "not shown" : "reconnecting…";
   byId("state").classList.remove("good");
-  notice(isOver ? "The run cannot be shown any more. Reload the page for the reason." : fault || "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
+  const reason = isOver ? await refusal(path("runs", run, "overview")) : "";
+  notice(isOver ? reason || "The run cannot be shown any more. Reload the page." : fault || "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
 });

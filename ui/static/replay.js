@@ -1,7 +1,8 @@
 import { clear, heat, layer } from "./board.js";
-import { bars, byId, compact, count, el, fetchFile, fetchJson, game, notice, path, percent, result, run, signed, svg, table, uid } from "./common.js";
+import { bars, byId, compact, count, el, fetchFile, fetchJson, game, notice, path, patiently, percent, result, run, signed, svg, table, uid } from "./common.js";
 
-const ROWS = 12, HEAT_NAMED = 3;
+const ROWS = 12, HEAT_NAMED = 3, LEAST_PRIOR = 0.01, MOST_OTHERS = 3;
+const priors = new Map(); // by ply: source, and prior by move
 let replay, ply = 0, isOpen = false;
 
 const at = () => Math.min(Math.max(0, Number(new URLSearchParams(location.hash.slice(1)).get("ply") ?? replay.moves.length)), replay.moves.length);
@@ -23,6 +24,10 @@ function valuePicture() {
 
 function search() {
   const move = replay.moves[ply];
+  const rows = (move?.actions ?? []).slice(0, ROWS), known = priors.get(ply);
+  byId("priors-line").hidden = !rows.length;
+  byId("priors-about").textContent = known ? aboutPriors(known, rows) : "";
+  byId("priors-about").classList.remove("error-text");
   if (!move) {
     byId("search-about").textContent = "The game is over.";
     byId("search").replaceChildren();
@@ -32,13 +37,13 @@ function search() {
   if (move.value === null) about.push("without a search");
   else about.push(`value ${signed(move.value)} for this player`, `${count(move.visits)} visits`, `model ${move.model_version}`, ...move.notes);
   byId("search-about").textContent = `${about.join(" · ")}`;
-  const rows = move.actions.slice(0, ROWS);
   byId("search").replaceChildren(rows.length ? table([
     ["move", (row) => row.move],
     ["visits", (row) => count(row.visits), { right: true }],
     ["share", (row) => percent(row.share), { right: true }],
     ["target", (row) => percent(row.target), { right: true }],
-    ["visits above target", (row) => bars(row.share, row.target)],
+    ...(known ? [["prior", (row) => percent(known.shares.get(row.move)), { right: true }]] : []),
+    known ? ["visits above prior", (row) => bars(row.share, known.shares.get(row.move))] : ["visits above target", (row) => bars(row.share, row.target)],
   ], rows, { caption: "Search of the next move", rowClass: (row) => (row.move === move.move ? "played" : "") }) : "");
   if (move.actions.length > ROWS) byId("search").append(el("p", { class: "dim" }, `and ${move.actions.length - ROWS} more moves`));
 }
@@ -117,6 +122,34 @@ function mark() {
   source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) end("zerofleet ui does not solve this game."); });
 }
 
+/** Show the priors of the present champion beside the recorded visits. */
+async function askPriors() {
+  const number = ply, asking = "Asking the champion… A model may need a server, which takes some seconds.";
+  const say = (text, isError = false) => {
+    if (number !== ply) return; // the reader has gone on to another position
+    byId("priors-about").textContent = text;
+    byId("priors-about").classList.toggle("error-text", isError);
+  };
+  say(asking);
+  byId("priors").setAttribute("aria-disabled", "true"); // keeps the focus, which `disabled` would drop
+  try {
+    const found = await patiently(() => fetchJson(path("runs", run, "games", replay.uid, "priors", number), {}), (passed) => say(`${asking} ${passed}`));
+    priors.set(number, { source: found.source, shares: new Map(found.moves.map(({ move, prior }) => [move, prior])) });
+    if (number === ply) search();
+  } catch (error) {
+    say(error.message, true);
+  } finally {
+    byId("priors").removeAttribute("aria-disabled");
+  }
+}
+
+/** Return the line beside the button: the model, and its most probable moves that the table does not show. */
+function aboutPriors(known, rows) {
+  const shown = new Set(rows.map(({ move }) => move));
+  const others = [...known.shares].filter(([move, prior]) => !shown.has(move) && prior >= LEAST_PRIOR).slice(0, MOST_OTHERS);
+  return `Priors of ${known.source}${others.length ? `; moves that are not in the table: ${others.map(([move, prior]) => `${move} ${percent(prior)}`).join(", ")}` : ""}`;
+}
+
 /** Export the game as a file, which the browser saves; the answer may take seconds, and names the positions of a long game. */
 async function save(kind) {
   const buttons = [...byId("export").querySelectorAll("button")], said = byId("exported");
@@ -152,6 +185,7 @@ try {
     el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply) }, `${move.ply}. ${move.move}`))));
   byId("solver-line").hidden = game !== "connect_four";
   byId("mark").onclick = mark;
+  byId("priors").addEventListener("click", () => { if (!byId("priors").hasAttribute("aria-disabled")) askPriors(); });
   byId("heat").addEventListener("change", heatMap);
   byId("board").addEventListener("load", heatMap);
   byId("export").addEventListener("click", ({ target }) => { if (target.value) save(target.value); });

@@ -159,6 +159,20 @@ class MatchReader:
         self._rules = rules
         return self._record, _listed(self._record, self._closed, rules)
 
+    def open_match(self, match_id: str, known: StoredMatch | None) -> StoredMatch | None:
+        """Return an open match of the gate as of the last read, None where it is not open.
+
+        Its board is that of `known`, an earlier answer since the same restart, to which later results are added; without one it
+        is new. The next read does not change it.
+        """
+        purpose, board = self._record.boards.get(match_id, ("", None))
+        if board is None or purpose != "gate":
+            return None
+        own = Scoreboard(board.terms) if known is None else known.board
+        for result in board.results()[len(own.results()) :]:
+            own.restore(result)
+        return StoredMatch(own, None, True, _status(self._record, _version(board)))
+
     def _empty(self) -> GateRecord:
         return GateRecord(self._model, self._game, validates=False)
 

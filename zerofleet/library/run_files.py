@@ -20,7 +20,7 @@ from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, RecordRejected, RunDirectoryError
+from zerofleet.errors import CorruptModel, ModelNotFound, RecordRejected, RunDirectoryError
 from zerofleet.library.accuracy_record import MeasuredAccuracy, accuracy_file, read_accuracy
 from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.game_query import GameQuery
@@ -106,7 +106,7 @@ class OpenRun:
         self._gate: tuple[Signature, Gate] | None = None
         self._models: tuple[Signature, ModelList] | None = None
         self._exported_at_ms: dict[int, int] = {}
-        self._match: tuple[int, str, Signature, StoredMatch] | None = None  # with the restarts of the reader
+        self._match: tuple[tuple[int, str], StoredMatch] | None = None  # with the restarts of the reader
         self._history: tuple[Signature, list[Champion]] | None = None
 
     def metrics(self) -> Metrics:
@@ -166,7 +166,7 @@ class OpenRun:
                 record, matches = self._matches.read()
                 history = open_run_store(self.paths).history(self.model)
                 rungs = tuple(standings(record, history))
-                ladder = ladder_of(rungs, record.evidence(), history)
+                ladder = ladder_of(rungs, record.evidence({rung.name for rung in rungs}.__contains__), history)
                 self._gate = (signature, Gate(dict(sorted(record.candidates.items())), rungs, ladder, matches))
             return self._gate[1]
 
@@ -231,21 +231,25 @@ class OpenRun:
     def match_position(self, match_id: str, *, pair: int, number: int, ply: int) -> State:
         """Return a position of a match; see `zerofleet.library.match_list.match_position`."""
         with self._match_guard:
-            self.gate()
-            if self._match is not None and self._match[:2] == (self._matches.restarts, match_id):
-                with suppress(InvalidRequest):  # a game of an open match that ended since the match was read
-                    return match_position(self._match[3], pair=pair, number=number, ply=ply)
             return match_position(self._stored_match(match_id), pair=pair, number=number, ply=ply)
 
     def _stored_match(self, match_id: str) -> StoredMatch:
-        """Return a match; the last one is kept, whose positions a page asks for one by one. For one thread at a time."""
-        signature, candidates = signature_of(self.paths.gatekeeper / JOURNAL_FILE), self.gate().candidates
-        known = self._match
-        if known is None or known[:2] != (self._matches.restarts, match_id) or (known[3].is_open and known[2] != signature):
-            found = find_matches(self.paths, self.model, self.game, [match_id])[match_id]
-            self._match = known = (self._matches.restarts, match_id, signature, found)
-        candidate = candidates.get(known[3].version)
-        return known[3] if candidate is None else replace(known[3], status=candidate.status.value)
+        """Return a match; the last one is kept, whose positions a page asks for one by one. For the holder of the match guard.
+
+        An open one follows the reader of the gate; another one is read from the journal once, since the record has no games of
+        closed matches.
+        """
+        candidates = self.gate().candidates
+        with self._guard:
+            place = (self._matches.restarts, match_id)
+            known = self._match[1] if self._match is not None and self._match[0] == place else None
+            if known is None or known.is_open:
+                known = self._matches.open_match(match_id, known)
+        if known is None:
+            known = find_matches(self.paths, self.model, self.game, [match_id])[match_id]
+        self._match = (place, known)
+        candidate = candidates.get(known.version)
+        return known if candidate is None else replace(known, status=candidate.status.value)
 
     def games(self, *, limit: int, before: int | None) -> GameList:
         """Return stored games, newest first; see `list_games`. Raises `RunDirectoryError`, `RecordRejected`."""

@@ -44,7 +44,11 @@ class GateRecord:
         """Open matches with their purpose, by id."""
         self._game = game
         self._closed: dict[tuple[str, str], list[Tally | Placement]] = {}
-        """Rated games of closed matches by their players, games of equal outcome added up."""
+        """Rated games of closed matches by their players, games of equal outcome added up.
+
+        All are kept, since a promotion by hand or the verdict of a measurement can return an old champion to the ratings:
+        2.5 KB for each champion rated among eight rungs, at most 30 KB in games of three players.
+        """
 
     def fold(self, event: Event) -> Candidate | None:
         """Apply an event; return the candidate that it changed. Raises `RecordRejected` for an impossible result."""
@@ -76,11 +80,12 @@ class GateRecord:
             raise RecordRejected("finished_match", f"match {match_id!r} is over or never began; its results change nothing")
         return self.boards[match_id][1]
 
-    def evidence(self) -> list[Tally | Placement]:
-        """Return all rated games: those of closed matches and of the ladder's open ones."""
-        found = [one for counted in self._closed.values() for one in counted]
+    def evidence(self, is_counted: Callable[[str], bool] = lambda name: True) -> list[Tally | Placement]:
+        """Return the rated games between players that `is_counted` accepts: of closed matches and of the ladder's open ones."""
+        pairs = [pair for pair in self._closed if is_counted(pair[0]) and is_counted(pair[1])]
+        found = [one for pair in pairs for one in self._closed[pair]]
         for purpose, board in self.boards.values():
-            if purpose == "ladder":
+            if purpose == "ladder" and all(is_counted(player.name) for player in board.terms.players):
                 found += evidence(board)
         return found
 

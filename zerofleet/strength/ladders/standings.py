@@ -32,7 +32,7 @@ def standings(record: GateRecord, history: Sequence[Champion]) -> list[Rung]:
     """
     champions = confirmed_versions(history, record.candidates.values())[-RATED_CHAMPIONS:]
     models = {f"{_MODEL}{version}" for version in champions}
-    counted = [one for one in record.evidence() if all(name in models for name in _players(one) if name.startswith(_MODEL))]
+    counted = record.evidence(lambda name: name in models or not name.startswith(_MODEL))
     anchored = _anchored(counted)
     rated = sorted(rate(counted, anchor=ANCHOR), key=lambda rating: rating.name not in anchored)
     return [Rung(r.name, r.elo, r.low, r.high, r.games, anchored=r.name in anchored) for r in rated]
