@@ -80,7 +80,8 @@ def open_wire(store, loader) -> Callable[..., AsyncIterator[Wire]]:
 
     @asynccontextmanager
     async def wire(**settings) -> AsyncIterator[Wire]:
-        part = InferenceSettings(max_batch=settings.pop("max_batch", 64), max_delay_us=settings.pop("max_delay_us", 0))
+        parts = {"max_batch": 64, "max_delay_us": 0, "front_ends": 0}
+        part = InferenceSettings(**{name: settings.pop(name, value) for name, value in parts.items()})
         settings = {"address": "127.0.0.1:0", "model_store": store.root, "inference": part, **settings}
         async with open_server(ServerSettings(**settings), loader) as server:
             channel = open_inference_channel(server.address)
