@@ -15,8 +15,10 @@ def main() -> int:
     if not end_with(parent):  # SIGTERM at the parent's end, until the loop watches the connection
         return 1
     from inference_server.fronts.process import run_front_end  # noqa: PLC0415 - only now: its imports take a second
+    from zerofleet.telemetry import tracing  # noqa: PLC0415
 
     asyncio.run(run_front_end(socket.socket(fileno=descriptor)))
+    tracing.close()
     return 0
 
 

@@ -53,7 +53,7 @@ class FrontEnds:
         self._plane = plane
         self._device = device
         self._message_bytes = message_bytes
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._links: dict[int, FrontLink] = {}  # those that listen
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -81,7 +81,7 @@ class FrontEnds:
 
     async def drain(self, grace_s: float) -> None:
         """Let the front ends complete their calls within `grace_s`, and end. Cancellation: `aclose` ends them."""
-        self._stopping = True
+        self._stopping.set()
         for link in self._links.values():
             link.drain(grace_s)
         if self._tasks:
@@ -89,7 +89,7 @@ class FrontEnds:
 
     async def aclose(self) -> None:
         """End all front ends. Cancellation: they end without their connections."""
-        self._stopping = True
+        self._stopping.set()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -97,20 +97,19 @@ class FrontEnds:
     async def _keep(self, index: int, first: asyncio.Future[None]) -> None:
         """Run a front end again and again; `first` is done once it listens for the first time, or cannot."""
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, rng=self._rng)
-        while not self._stopping:
+        while not self._stopping.is_set():
             began_s = time.monotonic()
             reason = await self._run(index, first)
             if not first.done():
                 first.set_exception(ConfigurationError(f"front end {index} cannot start: {reason}"))
                 return
-            if self._stopping:
+            if self._stopping.is_set():
                 return
             metrics.FRONT_RESTARTS.labels(front=str(index)).inc()
             if time.monotonic() - began_s > STEADY_S:
                 backoff.reset()
-            pause_s = backoff.next_s()
-            log.warning("front.ended", front=index, reason=reason, again_in_s=round(pause_s, 2))
-            await asyncio.sleep(pause_s)
+            log.warning("front.ended", front=index, reason=reason)
+            await backoff.pause_unless(self._stopping)
 
     async def _run(self, index: int, first: asyncio.Future[None]) -> str:
         """Run a front end until it ends; return the reason. Cancellation: it is ended."""
@@ -124,7 +123,7 @@ class FrontEnds:
             self._changed()
             if not first.done():
                 first.set_result(None)
-            if self._stopping:  # it began to listen after the others were told
+            if self._stopping.is_set():  # it began to listen after the others were told
                 return "the server is shutting down"
             await asyncio.wait([ended, link.ended], return_when=asyncio.FIRST_COMPLETED)
         except InvalidRequest as error:
@@ -145,12 +144,16 @@ class FrontEnds:
         with theirs:
             channel = await open_channel(own)
             link = FrontLink(index, channel, self._plane)
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "inference_server.fronts", str(theirs.fileno()), str(os.getpid())),
-                stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                env=without_credentials(os.environ),
-            )
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "inference_server.fronts", str(theirs.fileno()), str(os.getpid())),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    env=without_credentials(os.environ),
+                )
+            except BaseException:
+                link.close()
+                raise
         orders = Orders.of(self._settings, index, address=self.address, device=self._device, message_bytes=self._message_bytes)
         channel.send(Kind.ORDERS, fields=orders.fields())
         return process, link

@@ -73,6 +73,8 @@ class Question(NamedTuple):
     priority: Priority
     trace: str = ""
     """Traceparent of the call; empty where none is recorded."""
+    request_id: str = ""
+    """Id under which the front end logs the call."""
 
     @classmethod
     def of(cls, frame: Frame) -> Question:
@@ -84,8 +86,8 @@ class Question(NamedTuple):
                 for (name, datatype, shape, _), content in zip(fields["tensors"], _parts(frame), strict=True)
             ]
             names = fields["model"], fields["version"]
-            priority = Priority(fields["priority"])
-            return cls(names, tensors, fields["outputs"], fields["patience_s"], priority, fields["trace"])
+            named = {name: fields[name] for name in ("outputs", "patience_s", "trace", "request_id")}
+            return cls(names, tensors, priority=Priority(fields["priority"]), **named)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidRequest("a frame is not a request for evaluations") from error
 
@@ -106,6 +108,7 @@ def question_frame(ticket: int, question: Question) -> list[bytes]:
         "patience_s": question.patience_s,
         "priority": int(question.priority),
         "trace": question.trace,
+        "request_id": question.request_id,
     }
     return _frame(Kind.INFER, ticket, fields, [tensor.content for tensor in question.tensors])
 

@@ -13,11 +13,12 @@ from inference_server.fronts.frames import Channel, Frame, Kind, Question, answe
 from inference_server.kserve import SERVICE
 from zerofleet.errors import InvalidRequest
 from zerofleet.rpc.errors import status_of
-from zerofleet.telemetry import metrics, tracing
+from zerofleet.telemetry import metrics, request_ids, tracing
 
 __all__ = ["FrontLink"]
 
 _LABELS = ("UNARY", SERVICE, "ModelInfer")
+_METHOD = f"/{SERVICE}/ModelInfer"
 _SPAN = "zerofleet.front_end/ModelInfer"
 
 
@@ -98,6 +99,7 @@ class FrontLink:
     async def _answer(self, ticket: int, question: Question) -> None:
         """Evaluate a request and send the answer, or the refusal. Cancellation: it leaves the queue, nothing is sent."""
         began_s, code = time.monotonic(), grpc.StatusCode.CANCELLED
+        request_ids.bind(question.request_id, _METHOD)  # never unbound: each request is its own task
         self._started.inc()
         try:
             self._plane.require_room()

@@ -12,7 +12,7 @@ from inference_server.data_plane import Inference, require_names
 from inference_server.fronts.frames import Channel, Frame, Kind, Question, inference_of, question_frame
 from inference_server.tensors import Tensor
 from zerofleet.contracts.priorities import Priority
-from zerofleet.telemetry import tracing
+from zerofleet.telemetry import request_ids, tracing
 
 __all__ = ["RefusedByDevice", "RemotePlane", "passed_on"]
 
@@ -64,7 +64,8 @@ class RemotePlane:
         self._ticket = ticket = (self._ticket + 1) % _TICKETS
         future: asyncio.Future[Inference] = self._loop.create_future()
         self._waiting[ticket] = future
-        question = Question(names, tensors, outputs, patience_s, priority, tracing.traceparent())
+        ids = tracing.traceparent(), request_ids.current_id()
+        question = Question(names, tensors, outputs, patience_s, priority, *ids)
         self._channel.write(question_frame(ticket, question))
         try:
             return await future
