@@ -70,7 +70,8 @@ class ConstantBackend:
 async def _serve(store: DirectoryStore, front_ends: int) -> None:
     """Serve version 1 until standard input ends; write the address first."""
     part = InferenceSettings(max_batch=4096, max_delay_us=0, front_ends=front_ends)
-    settings = ServerSettings(address="127.0.0.1:0", model_store=store.root, inference=part, max_queue_positions=1 << 20)
+    given = {"address": "127.0.0.1:0", "model_store": store.root, "inference": part, "max_queue_positions": 1 << 20}
+    settings = ServerSettings.model_validate(given)
     async with open_server(settings, ConstantBackend()) as server:
         await server.plane.registry.serve(_MODEL, [1])
         sys.stdout.write(f"{server.address}\n")

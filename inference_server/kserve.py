@@ -34,7 +34,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class Infers(Protocol):
-    """What evaluates positions: the data plane, in this process or in another."""
+    """Evaluation of positions by the data plane, of this process or of another."""
 
     async def infer(
         self,

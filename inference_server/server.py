@@ -46,7 +46,7 @@ from zerofleet.rpc.security.ports import bind
 from zerofleet.service.lifecycle import Service
 from zerofleet.telemetry import metrics
 
-__all__ = ["RunningServer", "open_server", "serve"]
+__all__ = ["RunningServer", "follow_front_ends", "open_server", "serve"]
 
 log = structlog.get_logger()
 
@@ -125,7 +125,7 @@ async def serve(service: Service, settings: ServerSettings) -> None:
         await server.plane.registry.serve_champions()
         await server.health.set(kserve.SERVICE, _SERVING)
         if server.fronts is not None:
-            server.fronts.on_change = lambda listening: _tell(service, server.address, listening)
+            server.fronts.on_change = lambda listening: follow_front_ends(service, server.address, listening)
         service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
         gc.collect()
         gc.freeze()  # these objects live as long as the process; a collection that scans those of torch stalls calls for 0.2 s
@@ -133,7 +133,7 @@ async def serve(service: Service, settings: ServerSettings) -> None:
         await server.grpc.wait_for_termination()
 
 
-def _tell(service: Service, address: str, listening: int) -> None:
+def follow_front_ends(service: Service, address: str, listening: int) -> None:
     """Keep the readiness of a server with front ends: ready while one of them listens."""
     if listening and not service.is_ready and not service.stopping.is_set():
         service.ready(address)

@@ -123,7 +123,7 @@ class FrontEnds:
             self._changed()
             if not first.done():
                 first.set_result(None)
-            if self._stopping.is_set():  # it began to listen after the others were told
+            if self._stopping.is_set():  # it began to listen after the drain began
                 return "the server is shutting down"
             await asyncio.wait([ended, link.ended], return_when=asyncio.FIRST_COMPLETED)
         except InvalidRequest as error:

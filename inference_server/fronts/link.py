@@ -62,7 +62,7 @@ class FrontLink:
             task.cancel()
         if not self.listening.done():
             self.listening.set_exception(InvalidRequest(f"the front end ended before it listened: {reason}"))
-            self.listening.exception()  # nobody may wait for it
+            self.listening.exception()  # marks it as seen, since `start` may be over
 
     def _take(self, frame: Frame) -> None:
         """Handle a frame; raises `InvalidRequest` for one that no front end sends."""

@@ -55,7 +55,7 @@ class _FrontEnd:
         self.plane = RemotePlane(channel)
         self.orders: asyncio.Future[Orders] = asyncio.get_running_loop().create_future()
         self.drain: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        """Done when the process is to end, with the seconds for calls in progress."""
+        """Done at the beginning of the drain, with the seconds for calls in progress."""
         self.lost = asyncio.Event()
         """Set when the device process is gone."""
         self._channel = channel

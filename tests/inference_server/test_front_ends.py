@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from tritonclient.grpc import service_pb2 as messages
 
 from games.core import make
+from inference_server.server import follow_front_ends
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import ConfigurationError, Unavailable
@@ -29,6 +30,7 @@ from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.presets import InferenceSettings
 from zerofleet.rpc.failures import REQUEST_ID
 from zerofleet.rpc.inference_channels import open_inference_channel
+from zerofleet.service.lifecycle import Service
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.telemetry import metrics
 from zerofleet.testing import EvaluatorContract
@@ -295,3 +297,15 @@ async def test_tokens_and_sizes_hold_at_the_port(open_wire, publish, positions):
 def test_front_ends_need_a_port(tmp_path):
     with pytest.raises(ValidationError, match="give address as HOST:PORT"):
         ServerSettings(address=f"unix:{tmp_path}/x.sock", inference=InferenceSettings(front_ends=2))
+
+
+def test_a_server_is_ready_while_a_front_end_listens(tmp_path):
+    service = Service(ServerSettings(run_dir=tmp_path, address="127.0.0.1:0"))
+    service.ready("127.0.0.1:1")
+    follow_front_ends(service, "127.0.0.1:1", 0)
+    assert not service.is_ready
+    follow_front_ends(service, "127.0.0.1:1", 1)
+    assert service.is_ready
+    service.stopping.set()
+    follow_front_ends(service, "127.0.0.1:1", 2)
+    assert not service.is_ready
