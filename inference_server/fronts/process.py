@@ -26,7 +26,7 @@ from inference_server.ports import listening_options
 from zerofleet.errors import InvalidRequest, Unavailable, ZerofleetError
 from zerofleet.rpc.errors import ErrorInterceptor
 from zerofleet.rpc.inference_channels import open_inference_channel
-from zerofleet.rpc.reflection import STREAMS, add_reflection
+from zerofleet.rpc.reflection import STREAMS, Reflection, add_reflection
 from zerofleet.rpc.requests import RequestInterceptor
 from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
 from zerofleet.rpc.security.interceptors import RoleInterceptor
@@ -115,7 +115,7 @@ async def run_front_end(connection: socket.socket) -> None:
     loop.add_signal_handler(signal.SIGTERM, front.end_within, orders.grace_s)
     async with open_inference_channel(orders.device) as device:
         try:
-            server = _listening(orders, front, device)
+            server, reflection = _listening(orders, front, device)
             await server.start()
         except ZerofleetError as error:
             channel.send(Kind.FAILED, fields={"text": str(error)})
@@ -124,6 +124,7 @@ async def run_front_end(connection: socket.socket) -> None:
         channel.send(Kind.LISTENING)
         log.info("front.listening", address=orders.address)
         grace_s = await front.drain
+        reflection.close()
         await _stopped(server, front, grace_s)
         front.report()
         channel.close()
@@ -138,8 +139,8 @@ async def _stopped(server: grpc.aio.Server, front: _FrontEnd, grace_s: float) ->
         await server.stop(LOST_S)
 
 
-def _listening(orders: Orders, front: _FrontEnd, device: grpc.aio.Channel) -> grpc.aio.Server:
-    """Return the server on its port, not yet started; raises `ConfigurationError`."""
+def _listening(orders: Orders, front: _FrontEnd, device: grpc.aio.Channel) -> tuple[grpc.aio.Server, Reflection]:
+    """Return the server on its port, not yet started, and its reflection; raises `ConfigurationError`."""
     bounds = BoundedCalls(
         message_bytes=orders.message_bytes,
         bytes_in_flight=orders.bytes_in_flight,
@@ -170,7 +171,9 @@ def _listening(orders: Orders, front: _FrontEnd, device: grpc.aio.Channel) -> gr
     handlers = {"ModelInfer": kserve.infer_handler(infer)}
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(kserve.SERVICE, handlers), Forwarder(device)])
     services = [kserve.SERVICE, evaluation.SERVICE, _HEALTH]
-    add_reflection(server, services, choice=orders.reflection, address=orders.address, on_refused=front.count_refused)
+    reflection = add_reflection(
+        server, services, choice=orders.reflection, address=orders.address, on_refused=front.count_refused
+    )
     if bind(server, orders.address, orders.tls) != orders.address:
         raise Unavailable(f"{orders.address} is not the address of this front end")
-    return server
+    return server, reflection
