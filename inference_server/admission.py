@@ -20,14 +20,22 @@ _METHOD = f"/{SERVICE}/ModelInfer"
 _LABELS = ("UNARY", SERVICE, "ModelInfer")
 
 
-class AdmissionInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
-    """Outermost interceptor. `full` returns the reason to reject a request, None while there is room."""
+def _count_refused() -> None:
+    metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
 
-    def __init__(self, full: Callable[[], str | None]) -> None:
+
+class AdmissionInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
+    """Outermost interceptor.
+
+    full        returns the reason to reject a request, None while there is room
+    on_refused  called for every rejected request
+    """
+
+    def __init__(self, full: Callable[[], str | None], *, on_refused: Callable[[], None] = _count_refused) -> None:
         self._full = full
+        self._on_refused = on_refused
         self._started = metrics.GRPC_STARTED.labels(*_LABELS)
         self._handled = metrics.GRPC_HANDLED.labels(*_LABELS, grpc.StatusCode.RESOURCE_EXHAUSTED.name)
-        self._refused = metrics.INFERENCE_REFUSED.labels(reason="overload")
         # A client-streaming handler: grpc reads no message before the handler requests one.
         self._refusal: Any = grpc.stream_unary_rpc_method_handler(self._refuse)
 
@@ -44,6 +52,6 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unu
     async def _refuse(self, requests: Any, context: Any) -> None:
         """Abort with RESOURCE_EXHAUSTED without reading the request. Cancellation: no state is left behind."""
         self._started.inc()
-        self._refused.inc()
+        self._on_refused()
         self._handled.inc()
         await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, self._full() or "the queue was full; try again later")

@@ -20,10 +20,16 @@ from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import ModelNotFound, Overloaded
 from zerofleet.telemetry import metrics, tracing
 
-__all__ = ["DataPlane", "Inference"]
+__all__ = ["DataPlane", "Inference", "require_names"]
 
 # Bound on the wait of a request without a deadline.
 DEFAULT_PATIENCE_S = 60.0
+
+
+def require_names(model: str, version: str) -> int | None:
+    """Return the version of valid names on the wire, None for the champion; raises `InvalidRequest` for others."""
+    require_model_name(model)
+    return None if version in ("", CHAMPION_ALIAS) else parse_version(version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +63,7 @@ class DataPlane:
 
         Raises `InvalidRequest` for an invalid name or version, `ModelNotFound` for one that is not served.
         """
-        require_model_name(model)
-        return self.registry.resolve(model, None if version in ("", CHAMPION_ALIAS) else parse_version(version))
+        return self.registry.resolve(model, require_names(model, version))
 
     def model_ready(self, model: str, version: str = "") -> bool:
         """Return whether a version is ready; raises `InvalidRequest` for an invalid name or version."""

@@ -5,16 +5,16 @@ The messages are tritonclient's: protobuf allows one copy of the package `infere
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 from pydantic_core import from_json
 from tritonclient.grpc import model_config_pb2
 from tritonclient.grpc import service_pb2 as messages
 
-from inference_server.data_plane import DataPlane
+from inference_server.data_plane import DataPlane, Inference
 from inference_server.methods import unary_method
 from inference_server.registry import ServedVersion
 from inference_server.statistics import Duration
@@ -23,7 +23,7 @@ from zerofleet.contracts.naming import MAX_REQUEST_ROWS, parse_version, require_
 from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority, level_of
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["SERVICE", "KServeServicer", "handler"]
+__all__ = ["METHODS", "SERVICE", "Infers", "KServeServicer", "handler", "infer_handler", "model_infer"]
 
 SERVICE = "inference.GRPCInferenceService"
 PLATFORM = "zerofleet_torchscript"
@@ -31,6 +31,39 @@ _EXTENSIONS = ("model_repository", "model_configuration", "statistics")
 _FILE_PARAMETER = "file:"  # how Triton's clients send files to run
 _CONFIG_TYPES = {"UINT8": "TYPE_UINT8", "INT16": "TYPE_INT16", "FP16": "TYPE_FP16", "FP32": "TYPE_FP32"}
 _INT64_MAX = 2**63 - 1
+
+
+class Infers(Protocol):
+    """Evaluation of positions by the data plane, of this process or of another."""
+
+    async def infer(
+        self,
+        names: tuple[str, str],
+        tensors: Sequence[Tensor],
+        *,
+        outputs: Sequence[str],
+        patience_s: float | None,
+        priority: Priority,
+    ) -> Inference:
+        """See `DataPlane.infer`."""
+        ...
+
+
+async def model_infer(plane: Infers, request: Any, context: Any) -> Any:
+    """Evaluate the positions of a ModelInferRequest. Raises and cancels as `DataPlane.infer`."""
+    _require_few(request)
+    inference = await plane.infer(
+        (request.model_name, request.model_version),
+        _tensors(request),
+        outputs=[output.name for output in request.outputs],
+        patience_s=context.time_remaining(),
+        priority=_priority(request.parameters),
+    )
+    reply = messages.ModelInferResponse(model_name=inference.model, model_version=str(inference.version), id=request.id)
+    for name, datatype, rows in inference.outputs:
+        reply.outputs.add(name=name, datatype=datatype, shape=rows.shape)
+        reply.raw_output_contents.append(rows.tobytes())
+    return reply
 
 
 class KServeServicer:
@@ -74,19 +107,7 @@ class KServeServicer:
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
         """Evaluate positions."""
-        _require_few(request)
-        inference = await self._plane.infer(
-            (request.model_name, request.model_version),
-            _tensors(request),
-            outputs=[output.name for output in request.outputs],
-            patience_s=context.time_remaining(),
-            priority=_priority(request.parameters),
-        )
-        reply = messages.ModelInferResponse(model_name=inference.model, model_version=str(inference.version), id=request.id)
-        for name, datatype, rows in inference.outputs:
-            reply.outputs.add(name=name, datatype=datatype, shape=rows.shape)
-            reply.raw_output_contents.append(rows.tobytes())
-        return reply
+        return await model_infer(self._plane, request, context)
 
     async def ModelStatistics(self, request: Any, context: Any) -> Any:
         """Return counts by version: for one version, one model, or all models."""
@@ -125,12 +146,21 @@ class KServeServicer:
 
 def handler(servicer: KServeServicer) -> grpc.GenericRpcHandler:
     """Return the service's handler for a grpc server. (The generated base class raises an exception on unknown calls.)"""
-    names = [name for name in vars(KServeServicer) if not name.startswith("_")]
-    methods = {
-        name: unary_method(getattr(servicer, name), getattr(messages, f"{name}Request"), getattr(messages, f"{name}Response"))
-        for name in names
-    }
+    methods = {name: _method(name, getattr(servicer, name)) for name in METHODS}
     return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+
+def infer_handler(behaviour: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+    """Return the handler of ModelInfer alone."""
+    return _method("ModelInfer", behaviour)
+
+
+def _method(name: str, behaviour: Callable[[Any, Any], Awaitable[Any]]) -> Any:
+    return unary_method(behaviour, getattr(messages, f"{name}Request"), getattr(messages, f"{name}Response"))
+
+
+METHODS = tuple(name for name in vars(KServeServicer) if not name.startswith("_"))
+"""Names of the calls that the server implements."""
 
 
 def _require_few(request: Any) -> None:

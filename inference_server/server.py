@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Sequence
+import tempfile
+import time
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import grpc
 import structlog
@@ -23,30 +25,29 @@ from inference_server.batcher import Batcher
 from inference_server.chosen_backend import open_backend
 from inference_server.data_plane import DataPlane
 from inference_server.doorbell import Doorbell, open_doorbell
+from inference_server.fronts.fleet import FrontEnds, open_front_ends
 from inference_server.message_sizes import largest_request_bytes
 from inference_server.network import Backend
+from inference_server.ports import listening_options
 from inference_server.queueing import RequestQueue
 from inference_server.registry import Registry
 from inference_server.rest.listener import HttpServer
 from inference_server.rest.routes import Routes
 from inference_server.settings import ServerSettings
-from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
 from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor
 from zerofleet.rpc.health import MAX_WATCHES, HealthService
-from zerofleet.rpc.inference_channels import KEEPALIVE_TIME_MS
 from zerofleet.rpc.reflection import STREAMS, Reflection, add_reflection
 from zerofleet.rpc.requests import RequestInterceptor
 from zerofleet.rpc.security.bounded_calls import HEALTH_WATCH, BoundedCalls
 from zerofleet.rpc.security.connections import Connections
 from zerofleet.rpc.security.credentials import plain, token_table
 from zerofleet.rpc.security.interceptors import RoleInterceptor
-from zerofleet.rpc.security.limits import server_limits
 from zerofleet.rpc.security.ports import bind
 from zerofleet.service.lifecycle import Service
 from zerofleet.telemetry import metrics
 
-__all__ = ["RunningServer", "open_server", "serve"]
+__all__ = ["RunningServer", "follow_front_ends", "open_server", "serve"]
 
 log = structlog.get_logger()
 
@@ -69,6 +70,8 @@ class RunningServer:
     """Where clients of this host send blocks in shared memory; None where there is none."""
     http: HttpServer | None
     """KServe v2 over HTTP; None without `http_address`."""
+    fronts: FrontEnds | None = None
+    """Processes that serve gRPC at `address`, in front of `grpc`; None where this process does."""
 
     async def drain(self, grace_s: float) -> None:
         """Reject new calls and let those in progress complete within `grace_s`.
@@ -79,11 +82,17 @@ class RunningServer:
         await self.health.enter_graceful_shutdown()
         self.reflection.close()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.grpc.stop(grace_s))
+            group.create_task(self._drain_calls(grace_s))
             if self.doorbell is not None:
                 group.create_task(self.doorbell.drain(grace_s))
             if self.http is not None:
                 group.create_task(self.http.drain(grace_s))
+
+    async def _drain_calls(self, grace_s: float) -> None:
+        ends_s = time.monotonic() + grace_s
+        if self.fronts is not None:  # before the server behind them, which their calls in progress may need
+            await self.fronts.drain(grace_s)
+        await self.grpc.stop(max(0.0, ends_s - time.monotonic()))
 
 
 @asynccontextmanager
@@ -102,22 +111,15 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
         store, backend, max_batch=part.max_batch, max_versions=settings.max_versions, message_bytes=message_bytes
     )
     try:
-        async with Batcher(queue) as batcher:
-            server = await _listen(settings, DataPlane(registry, batcher), message_bytes)
-            followed = [
-                asyncio.create_task(registry.follow_champions()),
-                asyncio.create_task(server.connections.follow(server.address)),
-            ]
+        async with Batcher(queue) as batcher, _entrance(settings, DataPlane(registry, batcher), message_bytes) as server:
+            followed = [asyncio.create_task(registry.follow_champions())]
+            if server.fronts is None:  # else each front end follows its own
+                followed.append(asyncio.create_task(server.connections.follow(server.address)))
             try:
                 yield server
             finally:
                 for task in followed:
                     task.cancel()
-                if server.doorbell is not None:
-                    server.doorbell.close()
-                if server.http is not None:
-                    await server.http.aclose()
-                await server.grpc.stop(None)
     finally:
         registry.close()
 
@@ -127,11 +129,49 @@ async def serve(service: Service, settings: ServerSettings) -> None:
     async with open_server(settings) as server:
         await server.plane.registry.serve_champions()
         await server.health.set(kserve.SERVICE, _SERVING)
+        if server.fronts is not None:
+            server.fronts.on_change = lambda listening: follow_front_ends(service, server.address, listening)
         service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
         gc.collect()
         gc.freeze()  # these objects live as long as the process; a collection that scans those of torch stalls calls for 0.2 s
         service.ready(server.address)
         await server.grpc.wait_for_termination()
+
+
+def follow_front_ends(service: Service, address: str, listening: int) -> None:
+    """Keep the readiness of a server with front ends: ready while one of them listens."""
+    if listening and not service.is_ready and not service.stopping.is_set():
+        service.ready(address)
+    elif not listening and service.is_ready:
+        service.not_ready("no front end listens")
+
+
+@asynccontextmanager
+async def _entrance(settings: ServerSettings, plane: DataPlane, message_bytes: int) -> AsyncIterator[RunningServer]:
+    """Listen, in this process or in front ends; on exit, close."""
+    if settings.inference.front_ends <= 1:
+        server = await _listen(settings, plane, message_bytes)
+        try:
+            yield server
+        finally:
+            await _close(server)
+        return
+    with tempfile.TemporaryDirectory(prefix="zf-fronts-") as directory:  # of this user alone
+        own = settings.model_copy(update={"address": f"unix:{directory}/device.sock", "shared_memory": False})
+        server = await _listen(own, plane, message_bytes)
+        try:
+            async with open_front_ends(settings, plane, device=server.address, message_bytes=message_bytes) as fronts:
+                yield replace(server, address=fronts.address, fronts=fronts)
+        finally:
+            await _close(server)
+
+
+async def _close(server: RunningServer) -> None:
+    if server.doorbell is not None:
+        server.doorbell.close()
+    if server.http is not None:
+        await server.http.aclose()
+    await server.grpc.stop(None)
 
 
 async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int) -> RunningServer:
@@ -161,7 +201,9 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
             guard,
             ErrorInterceptor(),
         ],
-        options=_options(settings, message_bytes, connections),
+        options=listening_options(
+            message_bytes, settings.max_connection_age_s, connections=connections.accepted_by_grpc, shared=False
+        ),
         maximum_concurrent_rpcs=bounds.most_calls + STREAMS,
     )
     servicer = kserve.KServeServicer(plane, max_delay_us=settings.inference.max_delay_us)
@@ -199,15 +241,3 @@ async def _listen(settings: ServerSettings, plane: DataPlane, message_bytes: int
 
 def _count_refused(reason: str) -> None:
     metrics.INFERENCE_REFUSED.labels(reason=reason).inc()
-
-
-def _options(settings: ServerSettings, message_bytes: int, connections: Connections) -> Sequence[tuple[str, int]]:
-    options = [
-        *server_limits(receive_bytes=message_bytes, send_bytes=MAX_MESSAGE_BYTES, connections=connections.accepted_by_grpc),
-        ("grpc.so_reuseport", 0),  # a second server on the same port is a mistake, not a second worker
-        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE_TIME_MS // 2),
-        ("grpc.keepalive_permit_without_calls", 1),
-    ]
-    if settings.max_connection_age_s:
-        options.append(("grpc.max_connection_age_ms", int(settings.max_connection_age_s * 1000)))
-    return options

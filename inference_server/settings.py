@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
 from zerofleet.presets import InferenceSettings
+from zerofleet.rpc.addresses import is_unix
 from zerofleet.rpc.security.credentials import require_tokens
 from zerofleet.service.settings import StoreSettings
 
@@ -86,3 +87,12 @@ class ServerSettings(StoreSettings):
     """Maximum number of simulations in a search of the evaluation service."""
     max_searches: int = Field(default=16, ge=1)
     """Maximum number of concurrent searches of the evaluation service; further ones are rejected as overload."""
+
+    @model_validator(mode="after")
+    def _require_a_port_for_front_ends(self) -> Self:
+        if self.inference.front_ends > 1 and is_unix(self.address):
+            raise ValueError(
+                f"inference.front_ends is {self.inference.front_ends} and address {self.address}: front ends share a port, so"
+                " give address as HOST:PORT; workers of this host at a unix socket use shared memory and need none"
+            )
+        return self

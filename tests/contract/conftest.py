@@ -35,6 +35,8 @@ import triton_server  # noqa: E402 - it stands beside this file
 collect_ignore = [] if triton_server.CAN_RUN else ["test_object_store.py"]
 SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
 TOKEN = "s3cret"
+OURS = {"zerofleet": (), "front_ends": ("--inference.front-ends", "2")}
+"""Our server with the arguments of each of its kinds."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,8 @@ def _target_running(kind: str, folder: Path) -> Iterator[Target]:
     """A server of either kind over an empty store, which asks for the token where models are changed."""
     store = DirectoryStore(folder / "models")
     store.root.mkdir()
-    if kind == "zerofleet":
-        started = zerofleet_running(store.root, folder / "log", "--token", TOKEN)
+    if kind in OURS:
+        started = zerofleet_running(store.root, folder / "log", "--token", TOKEN, *OURS[kind])
     else:
         protocols = "model-repository,model-config,shared-memory,trace,logging"  # as deploy/triton/triton.sh has it
         restricted = f"--grpc-restricted-protocol={protocols}:x-zerofleet-token={TOKEN}"
@@ -130,7 +132,7 @@ def _target_running(kind: str, folder: Path) -> Iterator[Target]:
         yield Target(kind, address, store)
 
 
-@pytest.fixture(scope="module", params=triton_server.KINDS)
+@pytest.fixture(scope="module", params=[*triton_server.KINDS, "front_ends"])
 def target(request, tmp_path_factory) -> Iterator[Target]:
     """A server that the tests of a process share; each test takes a game of its own."""
     with _target_running(request.param, tmp_path_factory.mktemp(request.param)) as running:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from safetensors.numpy import save
 from tritonclient.grpc import service_pb2_grpc
 
 import games
@@ -18,19 +17,16 @@ from games.core import Game, make
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.encodings import sample_positions
-from zerofleet.contracts.manifests import Golden
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.presets import InferenceSettings
 from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.storage.model_store import DirectoryStore
-from zerofleet.testing.models import manifest_of, sample_archive
 
 assert games
 sys.path.insert(0, str(Path(__file__).parent))
 
 from block_peers import Peer  # noqa: E402 - they stand beside this file
-from fake_network import ACTIONS, MODEL, FakeLoader, Wire, expected_value  # noqa: E402
+from fake_network import MODEL, FakeLoader, Wire, publish_version  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -58,18 +54,10 @@ def store(tmp_path) -> DirectoryStore:
 
 @pytest.fixture
 def publish(store, game) -> Callable[[], int]:
-    """Store another version, with files that pass for a model as long as nobody loads them, and these extra heads."""
+    """Store another version with these extra heads."""
 
     def add(*heads: str) -> int:
-        states, legal = sample_positions(game, games=1, seed=1)
-        extra = {"opponents": np.full((len(states), ACTIONS), 1 / ACTIONS), "plies_left": np.zeros((len(states), 1))}
-        of_heads = [extra.get(head, extra["plies_left"]) for head in heads]
-        golden = Golden.of(states, legal, uniform_policy(legal), expected_value(states, legal, 0), of_heads)
-        manifest = manifest_of(game, golden, heads=("policy", "value", *heads))
-        archive = sample_archive(str(len(store.versions(MODEL))).encode())
-        weights = save({"stem.weight": np.full(3, len(store.versions(MODEL)), np.float32)})
-        files = {"model.pt": archive, "weights.safetensors": weights, "model.py": b"import torch\n"}
-        return store.publish(MODEL, files, manifest)
+        return publish_version(store, game, *heads)
 
     return add
 
@@ -80,7 +68,8 @@ def open_wire(store, loader) -> Callable[..., AsyncIterator[Wire]]:
 
     @asynccontextmanager
     async def wire(**settings) -> AsyncIterator[Wire]:
-        part = InferenceSettings(max_batch=settings.pop("max_batch", 64), max_delay_us=settings.pop("max_delay_us", 0))
+        parts = {"max_batch": 64, "max_delay_us": 0, "front_ends": 0}
+        part = InferenceSettings(**{name: settings.pop(name, value) for name, value in parts.items()})
         settings = {"address": "127.0.0.1:0", "model_store": store.root, "inference": part, **settings}
         async with open_server(ServerSettings(**settings), loader) as server:
             channel = open_inference_channel(server.address)

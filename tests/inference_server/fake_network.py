@@ -11,11 +11,17 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from safetensors.numpy import save
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from games.core import Game
 from inference_server.server import RunningServer
+from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.manifests import Golden
 from zerofleet.errors import CorruptModel
 from zerofleet.evaluators.uniform import uniform_policy
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.testing.models import manifest_of, sample_archive
 
 MODEL = "tic_tac_toe"
 ACTIONS = 9
@@ -109,6 +115,19 @@ def infer_request(states: np.ndarray, legal: np.ndarray, *, version: str = "", m
     request.inputs.add(name="legal__1", datatype="INT16", shape=legal.shape)
     request.raw_input_contents.extend([states.tobytes(), legal.astype("<i2").tobytes()])
     return request
+
+
+def publish_version(store: DirectoryStore, game: Game, *heads: str) -> int:
+    """Store another version, with files that pass for a model as long as nobody loads them, and these extra heads."""
+    states, legal = sample_positions(game, games=1, seed=1)
+    extra = {"opponents": np.full((len(states), ACTIONS), 1 / ACTIONS), "plies_left": np.zeros((len(states), 1))}
+    of_heads = [extra.get(head, extra["plies_left"]) for head in heads]
+    golden = Golden.of(states, legal, uniform_policy(legal), expected_value(states, legal, 0), of_heads)
+    manifest = manifest_of(game, golden, heads=("policy", "value", *heads))
+    archive = sample_archive(str(len(store.versions(MODEL))).encode())
+    weights = save({"stem.weight": np.full(3, len(store.versions(MODEL)), np.float32)})
+    files = {"model.pt": archive, "weights.safetensors": weights, "model.py": b"import torch\n"}
+    return store.publish(MODEL, files, manifest)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -285,8 +285,9 @@ async def test_a_stream_that_sends_a_reply_is_aborted_before_its_next_read_and_o
     assert context.aborted == [grpc.StatusCode.UNAVAILABLE]
 
 
-async def test_a_silent_stream_does_not_hold_up_a_server_that_drains(open_wire):
-    async with open_wire() as wire:
+@pytest.mark.parametrize("front_ends", [0, pytest.param(2, marks=pytest.mark.slow)])
+async def test_a_silent_stream_does_not_hold_up_a_server_that_drains(open_wire, front_ends):
+    async with open_wire(front_ends=front_ends) as wire:
         stream = begun(wire.channel)
         await asked(stream)
         await asyncio.wait_for(wire.server.drain(ENDLESS_S), ENDLESS_S / 2)

@@ -130,6 +130,10 @@ INFERENCE_HTTP_HANDLING = _histogram(
     buckets=_LATENCY_BUCKETS,
 )
 INFERENCE_REFUSED = _counter("zerofleet_inference_refused_total", "Requests refused", "reason", by=(SERVER,))
+FRONT_ENDS = _gauge("zerofleet_inference_front_ends", "Front ends that listen; 0 without any", by=(SERVER,))
+FRONT_REQUESTS = _counter("zerofleet_inference_front_requests_total", "Requests by front end", "front", by=(SERVER,))
+FRONT_POSITIONS = _counter("zerofleet_inference_front_positions_total", "Positions by front end", "front", by=(SERVER,))
+FRONT_RESTARTS = _counter("zerofleet_inference_front_restarts_total", "Front ends started again", "front", by=(SERVER,))
 MODEL_LOADS = _counter("zerofleet_model_loads_total", "Model loads", "model", "outcome", by=(SERVER,))
 
 # gRPC servers, with the names of py-grpc-prometheus.
