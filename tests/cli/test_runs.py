@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
@@ -50,7 +49,7 @@ def test_runs_are_listed_with_champion_rating_and_state(zerofleet, folder):
     assert run["elo_low"] < run["elo"] < run["elo_high"]
     assert not run["is_alive"]
     assert datetime.fromisoformat(run["created_at"]).tzinfo is not None
-    assert [one["run"] for one in listed["unreadable"]] == [str(folder / "broken"), str(foreign)]
+    assert [one["name"] for one in listed["unreadable"]] == ["broken", foreign.name]
     shown = zerofleet("runs", "--runs", str(folder))
     assert "stopped" in shown.out
     assert "1,234" in shown.out
@@ -64,8 +63,8 @@ def test_a_run_of_a_game_that_is_not_installed_or_with_an_unreadable_pointer_hid
     header.write_text(json.dumps({**json.loads(header.read_text()), "game": "hex"}))
     (folder / "damaged" / "models" / MODEL / "champion.json").write_text("{")
     listed = zerofleet("runs", "--runs", str(folder), "--json").json()
-    assert [run["run"] for run in listed["runs"]] == [str(folder / "one")]
-    assert [Path(one["run"]).name for one in listed["unreadable"]] == ["damaged", "foreign"]
+    assert [run["name"] for run in listed["runs"]] == ["one"]
+    assert [one["name"] for one in listed["unreadable"]] == ["damaged", "foreign"]
 
 
 class FakePage:
@@ -116,7 +115,9 @@ def test_the_status_of_a_stopped_run_is_its_last_one(zerofleet, folder, monkeypa
         shown = zerofleet("status", *words).out
         assert "stopped; last seen 2026-11-23T02:00:00+00:00" in shown
         assert "1,234" in shown
-    assert zerofleet("status", "--json").json()["latest"]["step"] == 56
+    told = zerofleet("status", "--json").json()
+    assert (told["name"], told["overview"]["is_live"]) == ("one", False)
+    assert told["overview"]["figures"] == {"games_stored": 1234, "step": 56}
 
 
 def test_the_status_of_no_run_is_refused_with_one_line(zerofleet, tmp_path, monkeypatch):
@@ -140,7 +141,9 @@ def test_a_live_run_is_attached_to_through_its_announce_files(zerofleet, folder)
     listed = zerofleet("status", str(run), "--json").json()
     assert listed["is_alive"]
     assert listed["services"] == ["trainer"]
-    assert listed["latest"]["memory_trainer"] > 0
+    assert listed["overview"]["is_live"]
+    assert listed["overview"]["figures"]["memory_trainer"] > 0
+    assert [one["name"] for one in listed["overview"]["services"]] == ["trainer"]
     assert "is running: " in zerofleet("status", str(run), "--once").out
 
 
