@@ -12,13 +12,15 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 __all__ = ["Meter", "emit_json", "emit_value", "error", "meter", "note", "out", "share_bar", "table", "value_bar"]
 
