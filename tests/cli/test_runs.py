@@ -16,7 +16,7 @@ from zerofleet.contracts.gate_events import Tallied
 from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.child import ChildState
-from zerofleet.supervisor.overview import live_services, overview
+from zerofleet.supervisor.overview import latest_numbers, live_services, overview
 from zerofleet.supervisor.readings import Readings, ServiceReading
 
 MODEL = "tic_tac_toe"
@@ -118,6 +118,23 @@ def test_the_status_of_a_stopped_run_is_its_last_one(zerofleet, folder, monkeypa
     told = zerofleet("status", "--json").json()
     assert (told["name"], told["overview"]["is_live"]) == ("one", False)
     assert told["overview"]["figures"] == {"games_stored": 1234, "step": 56}
+
+
+@pytest.mark.parametrize(
+    ("line", "figures"),
+    [
+        ("[1, 2]", {}),
+        (
+            '{"step": NaN, "games": Infinity, "moves": true, "rows": [1], "at": "now"}',
+            dict.fromkeys(("step", "games", "moves", "rows")),
+        ),
+        ('{"step": 1%s, "games": 7}' % ("0" * 400), {"step": None, "games": 7}),
+        ("no JSON", {}),
+    ],
+)
+def test_the_figures_of_a_damaged_history_are_numbers_or_unknown(folder, line, figures):
+    (folder / "one" / "metrics" / "run.jsonl").write_text(line + "\n")
+    assert latest_numbers(RunPaths(folder / "one")) == figures
 
 
 def test_the_status_of_no_run_is_refused_with_one_line(zerofleet, tmp_path, monkeypatch):

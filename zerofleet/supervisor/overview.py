@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,4 +116,6 @@ def latest_numbers(paths: RunPaths) -> dict[str, float | int | None]:
 
 
 def _number(value: object) -> float | int | None:
-    return value if isinstance(value, int | float) and math.isfinite(value) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value if abs(value) <= sys.float_info.max else None  # neither NaN nor a number that JSON readers cannot hold
