@@ -23,8 +23,9 @@ from zerofleet.contracts.opinions import MoveOpinion, Opinion
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.search import RootAnalysis, SearchSettings, search_position
+from zerofleet.search import SearchSettings, search_position
 from zerofleet.search.block import LAST_SEED
+from zerofleet.search.opinions import searched_opinion
 from zerofleet.telemetry import metrics
 
 __all__ = ["Analyst", "Question"]
@@ -156,22 +157,4 @@ async def _searched(position: _Position, evaluator: _PlaneEvaluator, version: in
     game, seed = position.game, question.seed
     settings = SearchSettings.for_analysis(game.spec(), question.simulations)
     analysis = await search_position(game, evaluator, position.actions, settings=settings, version=version, seed=seed)
-    return await asyncio.to_thread(_opinion, position, analysis)
-
-
-def _opinion(position: _Position, analysis: RootAnalysis) -> Opinion:
-    game, state = position.game, position.state
-    moves = tuple(
-        MoveOpinion(
-            game.action_name(state, int(analysis.actions[i])),
-            int(analysis.actions[i]),
-            float(analysis.priors[i]),
-            int(analysis.visits[i]),
-            None if math.isnan(analysis.values[i]) else float(analysis.values[i]),
-        )
-        for i in analysis.ranking()
-    )
-    names = positions.move_names(game, [*position.actions, *analysis.principal_variation], position.seed)
-    line = tuple(names[len(position.actions) :])
-    value = tuple(float(v) for v in analysis.value)
-    return Opinion(analysis.version, analysis.to_move, value, moves, line, is_over=False)
+    return await asyncio.to_thread(searched_opinion, game, position.state, position.actions, seed, analysis)

@@ -70,10 +70,6 @@ class Catalogue:
         listed = sorted((row for _, row in rows.values()), key=lambda row: row.created_at, reverse=True)
         return RunList(runs=tuple(listed), unreadable=tuple(faults))
 
-    def row(self, name: str) -> RunRow:
-        """Return the row of one run; raises `UnknownRun` and the errors of `OpenRun.row`."""
-        return self.get(name).row()
-
     def get(self, name: str) -> OpenRun:
         """Return a run by the name of its directory. Raises `UnknownRun`, `RunDirectoryError`, `GameError`."""
         with self._guard:

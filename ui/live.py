@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 from ui.catalogue import OpenRun
 from ui.shared_poll import SharedPolls
 from zerofleet.errors import ZerofleetError
-from zerofleet.library.overview import EVENTS_SHOWN, Event, Overview, describe
+from zerofleet.library.overview import EVENTS_SHOWN, Event, Numbers, Overview, describe
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.supervisor.attached import AttachedService
 from zerofleet.supervisor.borrowed import as_reached
 from zerofleet.supervisor.observer import Observer
-from zerofleet.supervisor.overview import ServiceFile, live_services
+from zerofleet.supervisor.overview import ServiceFile, latest_numbers, live_services
 from zerofleet.supervisor.readings import Readings
 
 __all__ = ["LiveRuns", "Look"]
@@ -39,10 +39,19 @@ class Look:
     events: tuple[Event, ...]
     since: Mapping[int, datetime]
     """Times of the promotion or export of versions."""
+    numbers: Numbers | None = None
+    """Figures by name; None for those of the readings."""
 
     def overview(self) -> Overview:
         """Return the state as the values of the overview."""
-        return describe(self.readings, at=self.at, is_live=self.is_live, events=self.events, since=self.since)
+        return describe(
+            self.readings,
+            at=self.at,
+            is_live=self.is_live,
+            events=self.events,
+            since=self.since,
+            numbers=self.numbers,
+        )
 
 
 class LiveRuns:
@@ -125,4 +134,5 @@ class _Services:
 
 def _recorded(run: OpenRun) -> Look:
     readings, at = run.recorded()
-    return Look(readings, at, is_live=False, events=tuple(run.promotions()), since=run.since(readings.candidates))
+    since, numbers = run.since(readings.candidates), latest_numbers(run.paths)
+    return Look(readings, at, is_live=False, events=tuple(run.promotions()), since=since, numbers=numbers)

@@ -26,7 +26,7 @@ from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
 from zerofleet.library.model_list import ModelDetail, ModelList
 from zerofleet.library.overview import Overview
-from zerofleet.library.run_list import RunList, RunRow
+from zerofleet.library.run_list import RunList, RunStatus
 from zerofleet.library.series import MOST_POINTS, Group, RunSeries, as_csv
 from zerofleet.library.stored_games import GameList, GameReplay, replay_of
 
@@ -60,7 +60,7 @@ class ReadingEndpoints:
         )
         return (
             Endpoint("/runs", self.runs, "Runs, newest first", RunList),
-            Endpoint("/runs/{run}", self.run, "One run", RunRow),
+            Endpoint("/runs/{run}", self.run, "One run, and its state from its files", RunStatus),
             Endpoint("/runs/{run}/overview", self.overview, "State of a run, from its files", Overview),
             Endpoint("/runs/{run}/events", self.events, "State of a run every second, as events", "text/event-stream"),
             Endpoint("/runs/{run}/curves", self.curves, "Series of a run over three axes", RunSeries, query=(points,)),
@@ -82,8 +82,9 @@ class ReadingEndpoints:
         return await asyncio.to_thread(self._catalogue.runs)
 
     async def run(self, request: Request) -> BaseModel:
-        """Return one run."""
-        return await asyncio.to_thread(self._catalogue.row, request.path_params["run"])
+        """Return one run with its state from its files."""
+        run = await self._run(request)
+        return await asyncio.to_thread(run.status)
 
     async def overview(self, request: Request) -> BaseModel:
         """Return the state of a run from its files."""

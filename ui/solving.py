@@ -17,38 +17,19 @@ from starlette.responses import Response
 import games
 from games.core import Game
 from games.kit import svg
-from games.positions import move_names, parameters_text, read_moves, replay
+from games.positions import move_names, read_moves, replay
 from ui.catalogue import Catalogue
 from ui.endpoints import Endpoint, Parameter, StrictValue
 from ui.event_stream import Events, streamed
 from ui.searches import MOST_SEARCHES, Searches, run_while_connected
 from zerofleet.agents.exact.solver import fits
 from zerofleet.errors import InvalidRequest
-from zerofleet.library.solutions import MoveMark, mark_moves, solve_position
+from zerofleet.library.solutions import MoveMark, SolvedLine, mark_moves, solve_position, solved_line
 
 __all__ = ["SolvingEndpoints"]
 
 MOST_TEXT = 2000  # characters of the moves of a game
 SOLVED = "connect_four"
-
-
-class SolutionView(StrictValue):
-    """Solved position: the object that `zerofleet solve --json` prints."""
-
-    game: str
-    parameters: dict[str, str]
-    after: tuple[str, ...]
-    """Moves to the position."""
-    player: int | None
-    """Player to move, counted from 1; None when the game is over."""
-    score: float | None
-    """For the player to move; None when the game is over."""
-    scores: dict[str, float | None]
-    """By column letter; None for a full column."""
-    best: tuple[str, ...]
-    """Moves with the highest score."""
-    nodes: int
-    seconds: float
 
 
 class Landing(StrictValue):
@@ -109,7 +90,7 @@ class SolvingEndpoints:
         )
         marks = "Marks of the moves of a game, the last one first, as events `mark`; `end` is the last"
         return (
-            Endpoint("/solver", self.solution, "Score of each column under perfect play", SolutionView, query=query),
+            Endpoint("/solver", self.solution, "Score of each column under perfect play", SolvedLine, query=query),
             Endpoint("/solver/position", self.solver_position, "The position with its cells", SolvedPosition, query=query),
             Endpoint("/solver/board", self.solver_board, "The position as a picture", "image/svg+xml", query=query),
             Endpoint("/solver/marks", self.marks, marks, "text/event-stream", query=query),
@@ -118,7 +99,7 @@ class SolvingEndpoints:
     async def solution(self, request: Request) -> BaseModel:
         """Solve a position; the search ends when the client disconnects."""
         game, moves = await self._position(request)
-        solved: SolutionView = await run_while_connected(request, self._searches, _solution, game, moves)
+        solved: SolvedLine = await run_while_connected(request, self._searches, _solution, game, moves)
         return solved
 
     async def solver_position(self, request: Request) -> BaseModel:
@@ -167,10 +148,8 @@ def _next(marks: Iterator[MoveMark]) -> MoveMark | None:
     return next(marks, None)
 
 
-def _solution(game: Game, moves: Sequence[int], stopped: threading.Event) -> SolutionView:
-    found = solve_position(game, replay(game, moves), is_stopped=stopped.is_set)
-    after = tuple(move_names(game, moves))
-    return SolutionView(game=game.spec().name, parameters=parameters_text(game), after=after, **asdict(found))
+def _solution(game: Game, moves: Sequence[int], stopped: threading.Event) -> SolvedLine:
+    return solved_line(game, moves, solve_position(game, replay(game, moves), is_stopped=stopped.is_set))
 
 
 def _position_view(game: Game, moves: Sequence[int]) -> SolvedPosition:

@@ -55,6 +55,12 @@ def stand_in_gatekeeper() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def real_gatekeeper() -> ModuleType:
+    """Return the module with the process of a gatekeeper."""
+    return _module("real_gatekeeper", "tests/browser/real_gatekeeper.py")
+
+
+@pytest.fixture(scope="session")
 def stand_in_worker() -> ModuleType:
     """Return the module with the stand-in for a worker."""
     return _module("stand_in_worker", "tests/browser/stand_in_worker.py")

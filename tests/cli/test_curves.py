@@ -55,11 +55,28 @@ def test_the_table_has_a_line_for_each_period(zerofleet, run):
     assert " ".join(second.split()) == f"1.00 40.0 % 10.0 % 0.85 nat {dash} {dash} 20.0 25.0 % {dash} {dash}"
 
 
-def test_json_has_every_curve_without_nan(zerofleet, run):
+def test_json_has_the_series_of_the_page_without_nan(zerofleet, run):
     said = zerofleet("curves", "tic_tac_toe", "--run-dir", str(run), "--points", "4", "--json").json()
-    assert (said["game"], len(said["hours"])) == ("tic_tac_toe", 4)
-    assert said["curves"]["resigned_share"] == {"label": "resigned games", "unit": "%", "values": pytest.approx([0.4] * 4)}
-    assert said["curves"]["network_age_s"]["values"] == [None] * 4
+    found = {one["name"]: one for one in said["series"]}
+    rows = len(said["axes"]["run"]["hours"])
+    assert rows == 4
+    assert found["resigned"]["values"] == pytest.approx([0.4] * rows)
+    assert found["evaluations_per_sample"]["values"] == pytest.approx([20.0] * rows)
+    assert "network_age" not in found  # never known
+    whole = zerofleet("curves", "--run-dir", str(run), "--json").json()
+    assert len(whole["axes"]["run"]["hours"]) == 11
+
+
+def test_json_has_the_export_to_adoption(zerofleet, run):
+    rows = [
+        {"at": "2026-11-22T10:00:00+00:00", "elapsed_s": 10.0 * i, "adoptions": i, "adoption_total_s": 7.0 * i}
+        for i in (0, 1, 2)
+    ]
+    (run / "metrics" / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (found,) = [
+        one for one in zerofleet("curves", "--run-dir", str(run), "--json").json()["series"] if one["name"] == "adoption"
+    ]
+    assert (found["unit"], found["values"]) == ("s", [None, 7.0, 7.0])
 
 
 @pytest.mark.slow
@@ -100,3 +117,4 @@ def test_a_run_without_diagnostics_is_rejected(zerofleet, run):
     outcome = zerofleet("curves", "--run-dir", str(run))
     assert outcome.code == 2
     assert "has no diagnostics" in outcome.err
+    assert zerofleet("curves", "--run-dir", str(run), "--json").json()["promotions"] == []

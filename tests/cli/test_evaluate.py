@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,21 @@ def test_a_search_finds_the_win_and_prints_it_as_json(zerofleet, address):
 
 
 @pytest.mark.slow
+def test_a_search_by_time_finds_the_win_and_names_its_budget(zerofleet, address):
+    words = ("evaluate", "tic_tac_toe", "--moves", "a1 a3 b1 b3", "--time", "40ms", "--address", address)
+    answer = zerofleet(*words, "--json").json()
+    assert (answer["model_version"], answer["player"], answer["principal_variation"]) == (1, 1, ["c1"])
+    assert (answer["moves"][0]["move"], answer["moves"][0]["value"]) == ("c1", 1.0)
+    told = zerofleet("evaluate", "tic_tac_toe", "--time", "500ms", "--address", address).out
+    found = re.search(r"model 1, 0\.5 s, ([\d,]+) simulations", told)
+    assert found is not None
+    assert int(found[1].replace(",", "")) > 0
+    assert "visits" in told
+    over = zerofleet("evaluate", "tic_tac_toe", "--moves", "a1,a3,b1,b3,c1", "--time", "40ms", "--address", address)
+    assert "the game is over: X +1   O -1" in over.out
+
+
+@pytest.mark.slow
 def test_a_finished_game_is_evaluated_by_its_scores(zerofleet, address):
     words = ("evaluate", "tic_tac_toe", "--moves", "a1,a3,b1,b3,c1", "--address", address)
     assert "the game is over: X +1   O -1" in zerofleet(*words).out
@@ -64,6 +80,7 @@ def test_evaluate_starts_a_server_if_none_is_running(zerofleet, run_with_champio
         (("--moves", "a1,z9"), "move 2: 'z9' is not a legal move"),
         (("--model", "7"), "7"),
         (("--address", "127.0.0.1:1"), "127.0.0.1:1 does not answer"),
+        (("--address", "127.0.0.1:1", "--time", "1s"), "127.0.0.1:1 does not answer"),
     ],
 )
 def test_an_invalid_evaluate_request_is_rejected_with_one_error_line(zerofleet, run_with_champion, words, said):
@@ -73,3 +90,16 @@ def test_an_invalid_evaluate_request_is_rejected_with_one_error_line(zerofleet, 
     assert outcome.out == ""
     assert said in outcome.err
     assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--time", "soon"), "'soon' is no time from 1ms to 3600s; write 500ms or 2s"),
+        (("--time", "2s", "--simulations", "0"), "--simulations is given too"),
+    ],
+)
+def test_a_wrong_time_is_refused(zerofleet, words, said):
+    outcome = zerofleet("evaluate", "tic_tac_toe", *words)
+    assert outcome.code == 2
+    assert said in " ".join(outcome.err.split())

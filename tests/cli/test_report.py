@@ -200,8 +200,10 @@ def test_a_table_of_accuracy_has_the_rows_of_the_newest_versions(zerofleet, run,
 def test_json_has_the_values_of_the_other_commands(zerofleet, run):
     report = zerofleet("report", str(run), "--json").json()
     status = zerofleet("status", str(run), "--json").json()
-    assert report["run"] == {name: value for name, value in status.items() if name not in ("run", "latest")}
+    assert report["overview"] == status.pop("overview")
+    assert report["run"] == status
     on_run = ("--run-dir", str(run), "--json")
+    assert report["curves"] == zerofleet("curves", *on_run, "--points", "240").json()
     assert report["models"] == zerofleet("models", "list", MODEL, *on_run).json()
     assert report["games"] == zerofleet("games", "list", MODEL, "--limit", "12", *on_run).json()
     seats = {one["name"]: one["values"] for one in report["curves"]["series"] if one["group"] == "seats"}

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ from zerofleet.contracts.gate_events import Tallied
 from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.child import ChildState
-from zerofleet.supervisor.overview import live_services, overview
+from zerofleet.supervisor.overview import latest_numbers, live_services, overview
 from zerofleet.supervisor.readings import Readings, ServiceReading
 
 MODEL = "tic_tac_toe"
@@ -50,7 +49,7 @@ def test_runs_are_listed_with_champion_rating_and_state(zerofleet, folder):
     assert run["elo_low"] < run["elo"] < run["elo_high"]
     assert not run["is_alive"]
     assert datetime.fromisoformat(run["created_at"]).tzinfo is not None
-    assert [one["run"] for one in listed["unreadable"]] == [str(folder / "broken"), str(foreign)]
+    assert [one["name"] for one in listed["unreadable"]] == ["broken", foreign.name]
     shown = zerofleet("runs", "--runs", str(folder))
     assert "stopped" in shown.out
     assert "1,234" in shown.out
@@ -64,8 +63,8 @@ def test_a_run_of_a_game_that_is_not_installed_or_with_an_unreadable_pointer_hid
     header.write_text(json.dumps({**json.loads(header.read_text()), "game": "hex"}))
     (folder / "damaged" / "models" / MODEL / "champion.json").write_text("{")
     listed = zerofleet("runs", "--runs", str(folder), "--json").json()
-    assert [run["run"] for run in listed["runs"]] == [str(folder / "one")]
-    assert [Path(one["run"]).name for one in listed["unreadable"]] == ["damaged", "foreign"]
+    assert [run["name"] for run in listed["runs"]] == ["one"]
+    assert [one["name"] for one in listed["unreadable"]] == ["damaged", "foreign"]
 
 
 class FakePage:
@@ -116,7 +115,26 @@ def test_the_status_of_a_stopped_run_is_its_last_one(zerofleet, folder, monkeypa
         shown = zerofleet("status", *words).out
         assert "stopped; last seen 2026-11-23T02:00:00+00:00" in shown
         assert "1,234" in shown
-    assert zerofleet("status", "--json").json()["latest"]["step"] == 56
+    told = zerofleet("status", "--json").json()
+    assert (told["name"], told["overview"]["is_live"]) == ("one", False)
+    assert told["overview"]["figures"] == {"games_stored": 1234, "step": 56}
+
+
+@pytest.mark.parametrize(
+    ("line", "figures"),
+    [
+        ("[1, 2]", {}),
+        (
+            '{"step": NaN, "games": Infinity, "moves": true, "rows": [1], "at": "now"}',
+            dict.fromkeys(("step", "games", "moves", "rows")),
+        ),
+        ('{"step": 1%s, "games": 7}' % ("0" * 400), {"step": None, "games": 7}),
+        ("no JSON", {}),
+    ],
+)
+def test_the_figures_of_a_damaged_history_are_numbers_or_unknown(folder, line, figures):
+    (folder / "one" / "metrics" / "run.jsonl").write_text(line + "\n")
+    assert latest_numbers(RunPaths(folder / "one")) == figures
 
 
 def test_the_status_of_no_run_is_refused_with_one_line(zerofleet, tmp_path, monkeypatch):
@@ -140,7 +158,9 @@ def test_a_live_run_is_attached_to_through_its_announce_files(zerofleet, folder)
     listed = zerofleet("status", str(run), "--json").json()
     assert listed["is_alive"]
     assert listed["services"] == ["trainer"]
-    assert listed["latest"]["memory_trainer"] > 0
+    assert listed["overview"]["is_live"]
+    assert listed["overview"]["figures"]["memory_trainer"] > 0
+    assert [one["name"] for one in listed["overview"]["services"]] == ["trainer"]
     assert "is running: " in zerofleet("status", str(run), "--once").out
 
 

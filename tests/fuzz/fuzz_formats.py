@@ -61,7 +61,7 @@ from zerofleet.strength.tournaments import ResultJournal, TournamentTerms, tabul
 from zerofleet.strength.tournaments.play import restored
 from zerofleet.supervisor.child import Child, ChildPlan
 from zerofleet.supervisor.leftovers import end_leftovers
-from zerofleet.supervisor.overview import _latest, live_service
+from zerofleet.supervisor.overview import latest_numbers, live_service
 from zerofleet.testing.models import sample_archive
 
 __all__ = ["format_targets"]
@@ -202,7 +202,7 @@ def _mutate_archive(rng: random.Random, data: bytes) -> bytes:
 def _followed(path: Path) -> None:
     """Read the history of a run as the overview, the figures of a run and the trainer's follower read it."""
     read_metrics(path.parent)
-    _latest(RunPaths(path.parent.parent))
+    latest_numbers(RunPaths(path.parent.parent))
     content = path.read_bytes()
     path.write_bytes(b"")
     follower = RunFigures(path)

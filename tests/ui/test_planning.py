@@ -40,9 +40,9 @@ async def test_the_plan_is_that_of_zerofleet_plan(tmp_path, capsys, connected):
     with pytest.raises(SystemExit):
         main(["plan", "--gpus", "3", "--workers", "50", "--json"])
     told = json.loads(capsys.readouterr().out)
+    assert shown["plan"] == told
     planned = {part["name"]: part["planned"] for part in shown["parts"] if part["name"] in told["load"]}
     assert planned == told["load"]
-    assert shown["planned_first"] == told["saturates_first"]
     assert shown["figures"][0]["planned"] == told["games_per_hour"]
     assert (shown["is_live"], shown["measured_first"], shown["fault"]) == (False, "", "")
 
@@ -50,7 +50,7 @@ async def test_the_plan_is_that_of_zerofleet_plan(tmp_path, capsys, connected):
 async def test_a_game_without_costs_has_its_measurements_and_the_command_that_measures_them(client: httpx.AsyncClient):
     shown = (await client.get("/api/v1/runs/golden/cluster")).json()
     assert "zerofleet bench" in shown["fault"]
-    assert (shown["planned_first"], shown["costs"]) == ("", "")
+    assert shown["plan"] is None
     assert {part["planned"] for part in shown["parts"]} == {None}
     refused = await client.get("/api/v1/runs/golden/cluster?workers=0")
     assert (refused.status_code, "workers='0'" in refused.json()["error"]) == (400, True)

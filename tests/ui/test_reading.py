@@ -32,7 +32,9 @@ async def test_the_list_of_runs_has_game_champion_and_trends(client):
     assert (row["step"], row["games_stored"]) == (110, 11)
     assert (row["elo"], row["rated_version"]) == (None, None)  # no rating was recorded
     assert len(row["loss_trend"]) == 12
-    assert (await client.get("/api/v1/runs/golden")).json() == row
+    alone = (await client.get("/api/v1/runs/golden")).json()
+    assert alone.pop("overview") == (await client.get("/api/v1/runs/golden/overview")).json()
+    assert alone == row
 
 
 async def test_a_rating_is_that_of_zerofleet_runs_and_names_its_version(runs, tmp_path, capsys):

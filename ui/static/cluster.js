@@ -7,11 +7,11 @@ const share = (value) => (value === null ? "–" : percent(value));
 const several = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
-function first({ planned_first: planned, measured_first: measured, is_near: isNear, parts, is_live: isLive }) {
+function first({ plan, measured_first: measured, is_near: isNear, parts, is_live: isLive }) {
   const found = parts.find(({ name }) => name === measured);
   const now = isLive ? "now" : "in the newest figures";
   return [
-    ...(planned ? ["First part to saturate by the plan: ", el("strong", {}, planned), ". "] : []),
+    ...(plan ? ["First part to saturate by the plan: ", el("strong", {}, plan.saturates_first), ". "] : []),
     ...(!found ? ["Nothing is measured yet."] : isNear
       ? ["Nearest to its capacity as measured: ", el("strong", {}, measured), `, of which ${share(found.measured)} is used ${now}.`]
       : [`Measured, no part is near its capacity ${now}; the largest share is `, el("strong", {}, share(found.measured)), ` of ${measured}.`]),
@@ -33,13 +33,13 @@ function show(now) {
     ["measured", ({ measured }) => share(measured), { right: true }],
     ["planned above measured", ({ planned, measured }) => bars(planned ?? 0, measured ?? 0)],
     ["measured from", ({ basis }) => basis],
-  ], now.parts, { caption: "Parts of the fleet", rowClass: ({ name }) => (name === now.planned_first ? "champion" : "") }));
+  ], now.parts, { caption: "Parts of the fleet", rowClass: ({ name }) => (name === now.plan?.saturates_first ? "champion" : "") }));
   byId("figures").replaceChildren(table([
     ["figure", ({ name }) => capital(name)],
     ["planned", ({ planned }) => compact(planned), { right: true }],
     ["measured", ({ measured }) => compact(measured), { right: true }],
   ], now.figures, { caption: "Flows of the fleet" }));
-  byId("about").textContent = now.costs ? `Plan for ${several(now.gpus, "device")} and ${several(now.workers, "worker")}, preset ${now.planned_preset}; costs measured on ${now.costs}.${now.planned_preset === now.preset ? "" : ` The run has preset ${now.preset}, so its searches and network differ from those of the plan.`} The plan expects each worker on a core of its own and each server on a device of its own.` : "";
+  byId("about").textContent = now.plan ? `Plan for ${several(now.gpus, "device")} and ${several(now.workers, "worker")}, preset ${now.plan.preset}; costs measured on ${now.plan.costs}.${now.plan.preset === now.preset ? "" : ` The run has preset ${now.preset}, so its searches and network differ from those of the plan.`} The plan expects each worker on a core of its own and each server on a device of its own.` : "";
 }
 
 function follow() {

@@ -70,6 +70,7 @@ COMMANDS = {
         (
             "zerofleet evaluate connect_four --moves d1,d2,c1",
             "zerofleet evaluate connect_four --moves d1,d2 --simulations 400 --json",
+            "zerofleet evaluate connect_four --moves d1,d2 --time 2s",
         ),
     ),
     "match": Command(

@@ -30,6 +30,7 @@ __all__ = [
     "chosen_game",
     "chosen_run",
     "chosen_simulations",
+    "chosen_time",
     "complete_game",
     "read_parameters",
 ]
@@ -112,6 +113,21 @@ def read_parameters(settings: Sequence[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{name.strip()} is set twice", param_hint="--set")
         parameters[name.strip()] = value.strip()
     return parameters
+
+
+def chosen_time(text: str | None, simulations: int | None) -> float | None:
+    """Return the time of `--time` in seconds; None without one. Raises a usage error, also for two budgets."""
+    if text is None:
+        return None
+    if simulations is not None:
+        raise typer.BadParameter("--simulations is given too; a move has one budget, leave one out", param_hint="--time")
+    from zerofleet.agents.budget import Budget  # noqa: PLC0415  (as `complete_game`)
+    from zerofleet.errors import InvalidRequest  # noqa: PLC0415
+
+    try:
+        return Budget.parse(text, bare="simulations", allowed=("ms",)).amount / 1000
+    except InvalidRequest:
+        raise typer.BadParameter(f"{text!r} is no time from 1ms to 3600s; write 500ms or 2s", param_hint="--time") from None
 
 
 def chosen_simulations(game: Game, given: int | None) -> int:

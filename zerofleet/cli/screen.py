@@ -12,14 +12,17 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Meter", "emit_json", "error", "meter", "note", "out", "share_bar", "table", "value_bar"]
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+__all__ = ["Meter", "emit_json", "emit_value", "error", "meter", "note", "out", "share_bar", "table", "value_bar"]
 
 PLAIN_LINE_INTERVAL_S = 5.0  # between progress lines when standard error is not a terminal
 PIPE_COLUMNS = 1000  # wide enough that no table is truncated
@@ -56,6 +59,11 @@ def error(text: str) -> None:
 def emit_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
     """Print one JSON document on standard output."""
     sys.stdout.write(json.dumps(value, indent=2 if sys.stdout.isatty() else None, allow_nan=False) + "\n")
+
+
+def emit_value(value: BaseModel) -> None:
+    """Print a value as one JSON object on standard output; it has the schema of the API, where that returns the value too."""
+    emit_json(value.model_dump(mode="json"))
 
 
 def table(*columns: str, title: str | None = None) -> Table:

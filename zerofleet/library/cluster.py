@@ -67,14 +67,10 @@ class Cluster(Value):
     workers: int
     """Self-play workers planned for."""
     live_workers: int
-    planned_preset: str
-    """Preset of the costs; empty without a plan."""
-    costs: str
-    """Machine and date of the costs; empty without a plan."""
+    plan: Plan | None
+    """The plan, as `zerofleet plan --json` prints it; None without one."""
     fault: str
     """Reason for which there is no plan; empty with one."""
-    planned_first: str
-    """First part to saturate by the plan; empty without one."""
     measured_first: str
     """Part with the largest measured share; empty without measurements."""
     is_near: bool
@@ -137,10 +133,8 @@ def cluster_of(
         gpus=gpus,
         workers=workers,
         live_workers=len(live),
-        planned_preset="" if planned is None else planned.plan.preset,
-        costs="" if planned is None else planned.costs.source,
+        plan=None if planned is None else planned.plan,
         fault=fault,
-        planned_first="" if planned is None else planned.plan.saturates_first,
         measured_first=first,
         is_near=bool(first) and measured[first] >= NEAR_CAPACITY,
         parts=parts,

@@ -107,8 +107,18 @@ class StoredFile(Value):
 
 
 class ModelDetail(ModelEntry):
-    """Version with its manifest."""
+    """Version with its manifest: the object that `zerofleet models show --json` prints."""
 
+    model: str
+    """Name of the model: the game with the parameters that matter to a network."""
+    game: str
+    rules_version: int
+    encoder: str
+    """Fingerprint of the encoding of positions."""
+    planes: tuple[int, int, int]
+    """Channels, rows and columns of an encoded position."""
+    heads: tuple[str, ...]
+    """Outputs of the network."""
     parameters: dict[str, str]
     """Parameters of the game."""
     network: dict[str, str]
@@ -146,6 +156,12 @@ def model_detail(
     promoted = (time_of(one.promoted_at_ms) for one in history if one.version == version)
     return ModelDetail(
         **dict(_entry(known, manifest)),
+        model=manifest.model,
+        game=manifest.game,
+        rules_version=manifest.rules_version,
+        encoder=manifest.encoder,
+        planes=manifest.planes,
+        heads=manifest.heads,
         parameters=dict(manifest.parameters),
         network={name: _text(value) for name, value in manifest.network.items()},
         files=tuple(StoredFile(name=name, size_bytes=one.size, sha256=one.sha256) for name, one in manifest.files.items()),

@@ -13,6 +13,7 @@ from zerofleet.contracts.manifests import Champion
 from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.library.values import Value
 from zerofleet.supervisor.figures import figures
+from zerofleet.supervisor.lines import row
 from zerofleet.supervisor.panels import LOOK, WRONG, Figure
 from zerofleet.supervisor.readings import Match, Readings
 
@@ -22,6 +23,7 @@ __all__ = [
     "Event",
     "LadderRow",
     "LiveMatch",
+    "Numbers",
     "Overview",
     "Panel",
     "ServiceRow",
@@ -32,6 +34,7 @@ __all__ = [
 EVENTS_SHOWN = 12
 CANDIDATES_SHOWN = 12
 TREND_POINTS = 60
+Numbers = dict[str, float | int | None]
 _TONES = {LOOK: "attention", WRONG: "error"}
 
 
@@ -148,12 +151,29 @@ class Overview(Value):
     services: tuple[ServiceRow, ...]
     events: tuple[Event, ...]
     """Newest first."""
+    figures: Numbers
+    """Numbers by name, as in a line of the run's history (`metrics/run.jsonl`): unrounded, None where one is unknown."""
 
 
 def describe(
-    now: Readings, *, at: datetime | None, is_live: bool, events: Sequence[Event], since: Mapping[int, datetime] | None = None
+    now: Readings,
+    *,
+    at: datetime | None,
+    is_live: bool,
+    events: Sequence[Event],
+    since: Mapping[int, datetime] | None = None,
+    numbers: Numbers | None = None,
 ) -> Overview:
-    """Return the overview of a reading; `since` has the time of the promotion or export of versions."""
+    """Return the overview of a reading.
+
+    Args:
+        now: The reading.
+        at: Its time.
+        is_live: Whether the figures are those of the services.
+        events: Events of the run, in any order.
+        since: Times of the promotion or export of versions.
+        numbers: The `figures`; by default those of the reading.
+    """
     match = now.match
     return Overview(
         is_live=is_live,
@@ -169,6 +189,7 @@ def describe(
         ladder=tuple(_ladder_row(rung, now) for rung in sorted(now.ladder, key=_strength)),
         services=tuple(ServiceRow(**{**one._asdict(), "state": one.state.value}) for one in now.services),
         events=tuple(sorted(events, key=lambda event: event.at, reverse=True)[:EVENTS_SHOWN]),
+        figures=row(now) if numbers is None else numbers,
     )
 
 

@@ -38,7 +38,7 @@ from zerofleet.library.match_list import (
 from zerofleet.library.metrics import Metrics, MetricsReader, read_metrics
 from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
 from zerofleet.library.overview import CANDIDATES_SHOWN, EVENTS_SHOWN, Event, Overview, describe, recorded_readings
-from zerofleet.library.run_list import RunRow, run_row
+from zerofleet.library.run_list import RunRow, RunStatus, run_row
 from zerofleet.library.seat_results import SeatSample, with_seats
 from zerofleet.library.series import RunSeries, began_s, run_series
 from zerofleet.library.stored_games import (
@@ -57,7 +57,7 @@ from zerofleet.storage.game_log import GameLog, LoggedGame
 from zerofleet.storage.gate_journal import JOURNAL_FILE
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.strength.ladders.standings import standings
-from zerofleet.supervisor.overview import overview
+from zerofleet.supervisor.overview import latest_numbers, overview
 from zerofleet.supervisor.readings import Match, Readings
 
 __all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
@@ -179,7 +179,12 @@ class OpenRun:
     def overview(self) -> Overview:
         """Return the state of the run from its files alone. Raises as `gate`."""
         readings, at = self.recorded()
-        return describe(readings, at=at, is_live=False, events=self.promotions(), since=self.since(readings.candidates))
+        since, numbers = self.since(readings.candidates), latest_numbers(self.paths)
+        return describe(readings, at=at, is_live=False, events=self.promotions(), since=since, numbers=numbers)
+
+    def status(self, state: Overview | None = None) -> RunStatus:
+        """Return the row of the run with a state, by default that of its files. Raises as `row`."""
+        return RunStatus(**dict(self.row()), overview=state or self.overview())
 
     def since(self, candidates: Sequence[Candidate]) -> dict[int, datetime]:
         """Return the times of the last promotion of the newest candidates, of their export where they were never promoted."""

@@ -13,6 +13,7 @@ import numpy as np
 from games.errors import GameError
 from zerofleet.errors import ZerofleetError
 from zerofleet.library.metrics import Metrics, MetricsReader
+from zerofleet.library.overview import Overview as State
 from zerofleet.library.values import Value
 from zerofleet.storage.runs import RunPaths
 from zerofleet.supervisor.overview import Overview, overview
@@ -22,6 +23,7 @@ __all__ = [
     "RunFault",
     "RunList",
     "RunRow",
+    "RunStatus",
     "anchored_rows",
     "list_runs",
     "run_name",
@@ -65,6 +67,12 @@ class RunRow(Value):
     """Mean loss over the run, oldest first."""
     elo_trend: tuple[float, ...]
     """Rating over the run, oldest first, anchored ratings alone."""
+
+
+class RunStatus(RunRow):
+    """Run with its present state."""
+
+    overview: State
 
 
 class RunFault(Value):

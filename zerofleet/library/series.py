@@ -106,6 +106,7 @@ _KINDS = {
     "device_busy": _Kind("device busy", "share", "Shares of the server", ("run.device_busy",)),
     "gate_share": _Kind("gate", "share", "Shares of evaluations", ("run.match_evaluations",), _SPENT),
     "ladder_share": _Kind("ladder", "share", "Shares of evaluations", ("run.ladder_evaluations",), _SPENT),
+    "evaluations_per_sample": _Kind("evaluations per sample", "", "Evaluations per sample", _SPENT, ("run.selfplay_samples",)),
     "resigned": _Kind("resigned", "share", "Self-play", ("run.ended_resigned", "run.ended_soft_resigned"), _ENDED),
     "overlooked": _Kind(
         "wins overlooked", "share", "Self-play", ("run.wins_overlooked",), ("run.wins_taken", "run.wins_overlooked")
@@ -113,6 +114,7 @@ _KINDS = {
     "distinct_openings": _Kind("distinct openings", "share", "Variety", ("run.distinct_openings",)),
     "new_positions": _Kind("new positions", "share", "Variety", ("run.new_positions",)),
     "network_age": _Kind("network age", "s", "Age of the playing network", ("run.network_age_s",)),
+    "adoption": _Kind("export to adoption", "s", "Adoption of networks", ("run.adoption_total_s",), ("run.adoptions",)),
 }
 
 

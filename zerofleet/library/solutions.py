@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import cast
 
 from games import core
 from games.connect_four import ConnectFour
 from games.core import Game, State
 from games.notation import column_name
-from games.positions import replay
+from games.positions import move_names, parameters_text, replay
 from zerofleet.agents.exact.perfect import PerfectAgent, require_small
 from zerofleet.agents.exact.solver import Solver, fits, shipped_book
 from zerofleet.agents.exact.solver.table import MIN_BITS
+from zerofleet.library.values import Value
 
-__all__ = ["MoveMark", "Solution", "mark_moves", "require_solvable", "solve_position"]
+__all__ = ["MoveMark", "Solution", "SolvedLine", "mark_moves", "require_solvable", "solve_position", "solved_line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,28 @@ class Solution:
     """Moves with the highest score."""
     nodes: int
     seconds: float
+
+
+class SolvedLine(Value):
+    """Solved position after a line of moves: the object that `zerofleet solve --json` prints and `/api/v1/solver` returns."""
+
+    game: str
+    parameters: dict[str, str]
+    """Every parameter of the game."""
+    after: tuple[str, ...]
+    """Moves to the position."""
+    player: int | None
+    """Player to move, counted from 1; None when the game is over."""
+    score: float | None
+    """For the player to move; None when the game is over."""
+    scores: dict[str, float | None]
+    """By column letter in Connect Four, None for a full column; by move in other games."""
+    best: tuple[str, ...]
+    """Moves with the highest score."""
+    nodes: int
+    """Positions that the solver visited."""
+    seconds: float
+    """Wall-clock time of the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +114,12 @@ def solve_position(
     scores = {column_name(column): known.get(column) for column in range(game.spec().num_actions)}
     best = tuple(game.action_name(state, int(action)) for action in found.best())
     return Solution(core.to_move(game, state) + 1, max(known.values()), scores, best, found.nodes, seconds)
+
+
+def solved_line(game: Game, moves: Sequence[int], solution: Solution) -> SolvedLine:
+    """Return the solution of the position after `moves` with the game and the names of the moves."""
+    after = tuple(move_names(game, moves))
+    return SolvedLine(game=game.spec().name, parameters=parameters_text(game), after=after, **asdict(solution))
 
 
 def mark_moves(game: Game, moves: Sequence[int], *, is_stopped: Callable[[], bool] = bool) -> Iterator[MoveMark]:

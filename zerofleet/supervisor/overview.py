@@ -1,9 +1,10 @@
-"""Overview of a run from its files: its header, champion and rating, latest figures, and which of its services are alive."""
+"""Overview of a run from its files: its header, champion, rating and last figures, and which of its services are alive."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from zerofleet.storage.runs import RunHeader, read_header
 from zerofleet.strength.gate_record import read_record
 from zerofleet.strength.ladders.standings import standings
 
-__all__ = ["Overview", "ServiceFile", "live_service", "live_services", "overview"]
+__all__ = ["Overview", "ServiceFile", "latest_numbers", "live_service", "live_services", "overview"]
 
 HISTORY_FILE = "run.jsonl"
 _TAIL_BYTES = 64 << 10  # many lines of history
@@ -49,8 +50,6 @@ class Overview:
     champion: Champion | None
     rung: Rung | None
     """Rating of the champion or, before it is anchored, of the newest anchored version; None without either."""
-    latest: Mapping[str, object]
-    """Last line of the run's history: the time `at`, and numbers by name; empty without a history."""
     services: tuple[ServiceFile, ...]
 
     @property
@@ -71,7 +70,7 @@ def overview(root: Path, *, rungs: Sequence[Rung] | None = None) -> Overview:
     champion = history[-1] if history else None
     if rungs is None:
         rungs = standings(read_record(paths.gatekeeper, model, game), history)
-    return Overview(paths, header, champion, _rated(champion, rungs), _latest(paths), live_services(paths))
+    return Overview(paths, header, champion, _rated(champion, rungs), live_services(paths))
 
 
 def live_services(paths: RunPaths) -> tuple[ServiceFile, ...]:
@@ -103,13 +102,20 @@ def _rated(champion: Champion | None, rungs: Sequence[Rung]) -> Rung | None:
     return models.get(champion.version, models[max(models)])
 
 
-def _latest(paths: RunPaths) -> Mapping[str, object]:
+def latest_numbers(paths: RunPaths) -> dict[str, float | int | None]:
+    """Return the numbers of the last whole line of a run's history by name; none without a history, or of a damaged line."""
     try:
         with (paths.metrics / HISTORY_FILE).open("rb") as file:
             size_bytes = file.seek(0, os.SEEK_END)
             file.seek(max(0, size_bytes - _TAIL_BYTES))
             lines = whole_lines(file.read()).splitlines()
         found = from_json(lines[-1]) if lines else {}
-        return found if isinstance(found, dict) else {}
-    except (OSError, ValueError):
+        return {name: _number(value) for name, value in found.items() if not isinstance(value, str)}
+    except (OSError, ValueError, AttributeError):
         return {}
+
+
+def _number(value: object) -> float | int | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return value if abs(value) <= sys.float_info.max else None  # neither NaN nor a number that JSON readers cannot hold

@@ -147,7 +147,7 @@ def accuracy(
         ),
     )
     if json:
-        screen.emit_json(found.model_dump(mode="json"))
+        screen.emit_value(found)
     else:
         for part, graded in results:
             for mode, moves in zip(part.modes, graded, strict=True):

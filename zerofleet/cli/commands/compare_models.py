@@ -87,7 +87,7 @@ def compare(
     finally:
         run.close()
     if json:
-        screen.emit_json(ModelComparison(versions=versions, opinions=opinions).model_dump(mode="json"))
+        screen.emit_value(ModelComparison(versions=versions, opinions=opinions))
         return
     _show_versions(versions)
     _show_opinions(opinions)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,12 +14,15 @@ from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, RunDir, chosen_run
 from zerofleet.library.curves import Curve, Curves, run_curves
 from zerofleet.library.metrics import read_metrics
-from zerofleet.storage.runs import RunPaths
+from zerofleet.library.run_files import OpenRun
+from zerofleet.library.run_list import run_name
+from zerofleet.library.series import MOST_POINTS
 from zerofleet.strength.charts import CurvePanel, panels_chart, require_drawable
 
 __all__ = ["curves"]
 
 UNKNOWN = "\N{EN DASH}"
+PERIODS = 20
 HEADERS = {
     "resigned_share": "resigned",
     "overlooked_share": "overlooked",
@@ -38,8 +42,16 @@ def curves(
     *,
     run_dir: RunDir = None,
     points: Annotated[
-        int, typer.Option("--points", metavar="N", min=1, max=1000, help="Number of periods of equal length.")
-    ] = 20,
+        int | None,
+        typer.Option(
+            "--points",
+            metavar="N",
+            min=1,
+            max=MOST_POINTS,
+            help="Number of periods of equal length; with --json, maximum number of rows of each series.",
+            show_default=f"{PERIODS}; with --json {MOST_POINTS}",
+        ),
+    ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves, as .svg or .png.")] = None,
     parameters: Parameters = None,
     as_json: Json = False,
@@ -48,7 +60,7 @@ def curves(
 
     Shares of resigned games, of wins in one that self-play overlooked, of distinct openings and of new positions; the entropy
     of the policy targets; evaluations per sample, and the gate's share of them; age of the playing network, and time from
-    export to adoption.
+    export to adoption. With --json every series of the page Curves, over steps, games and wall time.
     """
     if plot is not None:
         require_drawable(plot)
@@ -56,13 +68,15 @@ def curves(
     metrics = read_metrics(paths.metrics)
     for name, count in metrics.damaged_lines.items():
         screen.note(f"left out {count} damaged {'line' if count == 1 else 'lines'} of {paths.metrics / name}")
-    found = run_curves(metrics, points=points)
-    if plot is not None:
-        _draw(found, game, plot)
+    if plot is not None or not as_json:
+        found = run_curves(metrics, points=points or PERIODS)
+        if plot is not None:
+            _draw(found, game, plot)
+        if not as_json:
+            _show(found)
     if as_json:
-        screen.emit_json(_about(found, game, paths))
-    else:
-        _show(found)
+        with closing(OpenRun(run_name(paths.root), paths)) as run:
+            screen.emit_value(run.series(points=points or MOST_POINTS))
 
 
 def _show(found: Curves) -> None:
@@ -95,19 +109,3 @@ def _draw(found: Curves, game: Game, path: Path) -> None:
     title = f"{game.spec().name}: diagnostics of a run"
     panels_chart(panels, title=title, path=path, x_label="hours of running")
     screen.note(f"wrote the curves to {path}")
-
-
-def _about(found: Curves, game: Game, paths: RunPaths) -> dict[str, Any]:
-    return {
-        "game": game.spec().name,
-        "run_dir": str(paths.root),
-        "hours": list(found.hours),
-        "curves": {
-            curve.name: {"label": curve.label, "unit": curve.unit, "values": [_json(value) for value in curve.values]}
-            for curve in found.curves
-        },
-    }
-
-
-def _json(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -78,7 +78,7 @@ def list_(
     with GameLog.open(find_run(game, run_dir).replay, writer=False) as log:
         found = _search(log, query, game) if query.has_filter else list_games(log, limit=limit, before=before)
     if json:
-        screen.emit_json(found.model_dump(mode="json"))
+        screen.emit_value(found)
         return
     screen.out().print(list_table(game, found.games, is_narrow=screen.out().width < WIDE_COLUMNS))
     screen.note(_summary(found, query))
@@ -103,7 +103,7 @@ def show(
     if json:
         replayed = replay_of(logged.index, stored)
         chosen = tuple(view for view in replayed.moves if ply in (None, view.ply))
-        screen.emit_json(replayed.model_copy(update={"moves": chosen}).model_dump(mode="json"))
+        screen.emit_value(replayed.model_copy(update={"moves": chosen}))
         return
     for part in render_game(stored, ply=ply):
         screen.out().print(part)

@@ -94,7 +94,7 @@ def ladder(
     if plot is not None:
         _draw(table, plot, over)
     if as_json:
-        screen.emit_json(table.model_dump(mode="json"))
+        screen.emit_value(table)
     else:
         _show(table, chosen.plan.rungs)
 

@@ -15,7 +15,7 @@ from zerofleet.cli.commands.compare_models import compare
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
-from zerofleet.errors import CorruptModel, ModelNotFound
+from zerofleet.errors import CorruptModel
 from zerofleet.library.model_list import KnownModel, ModelEntry, known_models
 from zerofleet.library.promotion import promote_version, roll_back
 from zerofleet.library.run_files import OpenRun
@@ -65,7 +65,7 @@ def list_(
     _, paths = _open(game_name, run_dir, parameters)
     found = OpenRun(paths.root.name, paths).models()
     if json:
-        screen.emit_json(found.model_dump(mode="json"))
+        screen.emit_value(found)
         return
     columns = (">version", "status", ">Elo", ">95 % interval", ">steps", ">games", ">parent", "created", ">size", "note")
     table = screen.table(*columns)
@@ -83,13 +83,13 @@ def show(
     """Show the manifest of a version, its status and its rating."""
     game, paths = _open(game_name, run_dir, parameters)
     store, model = open_run_store(paths), model_name(game)
+    row = OpenRun(paths.root.name, paths).version(version)
+    if json:
+        screen.emit_value(row)
+        return
     manifest = store.manifest(model, version)
-    row = _row(paths, version)
     rating = {"elo": row.elo, "elo_low": row.elo_low, "elo_high": row.elo_high, "rated_games": row.rated_games}
     about: dict[str, Any] = {"status": row.status, "note": row.note, **rating, **asdict(manifest)}
-    if json:
-        screen.emit_json(about)
-        return
     del about["golden"], about["files"], about["elo_low"], about["elo_high"]
     about["elo"] = " ".join(filter(None, (_rating_cells(row)[0], f"({_rating_cells(row)[1]})" if row.elo is not None else "")))
     about["created_at"] = _exported(row)
@@ -188,15 +188,6 @@ def verify_models(paths: RunPaths, game: Game, versions: list[int]) -> dict[int,
 def _open(game_name: str, run_dir: Path | None, parameters: list[str] | None) -> tuple[Game, RunPaths]:
     game = chosen_game(game_name, parameters)
     return game, find_run(game, run_dir)
-
-
-def _row(paths: RunPaths, version: int) -> ModelEntry:
-    """Return the row of a stored version. Raises `ModelNotFound`."""
-    found = OpenRun(paths.root.name, paths).models()
-    row = next((one for one in found.versions if one.version == version), None)
-    if row is None:
-        raise ModelNotFound(f"version {version} of {found.model} was deleted meanwhile")
-    return row
 
 
 def _exported(row: ModelEntry) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +11,13 @@ from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.library.planning.costs import read_costs
-from zerofleet.library.planning.fleet_model import Simulated, simulate
-from zerofleet.library.planning.plan import Limits, Plan, make_plan
+from zerofleet.library.planning.fleet_model import simulate
+from zerofleet.library.planning.plan import Limits, Plan, Simulated, make_plan
 from zerofleet.presets import preset
 
 __all__ = ["plan"]
+
+UNKNOWN = "\N{EN DASH}"
 
 
 def plan(
@@ -54,7 +55,6 @@ def plan(
     chosen = preset(chosen_game(game, parameters), known.preset)
     limits = Limits(link_bytes_per_second=link_gbit * 1e9 / 8)
     found = make_plan(known, chosen, gpus=gpus, workers=workers, plies=plies, limits=limits)
-    happened = None
     if simulated:
         away = (seconds / 2, seconds / 2 + trainer_away)
         happened = simulate(
@@ -67,16 +67,16 @@ def plan(
             limits=limits,
             seed=seed,
         )
+        found = found.model_copy(update={"simulated": happened})
     if json:
-        extra = {"simulated": asdict(happened)} if happened else {}
-        screen.emit_json({**asdict(found), "costs": known.source, **extra})
+        screen.emit_value(found)
         return
-    _show(found, known.source)
-    if happened:
-        _show_simulated(happened)
+    _show(found)
+    if found.simulated is not None:
+        _show_simulated(found.simulated)
 
 
-def _show(found: Plan, source: str) -> None:
+def _show(found: Plan) -> None:
     title = f"{found.game}, preset {found.preset}: {found.gpus} device(s), {found.workers} worker(s)"
     rows = screen.table("figure", ">value", title=title)
     rows.add_row("evaluations per second", f"{found.evaluations_per_second:,.0f}")
@@ -96,7 +96,7 @@ def _show(found: Plan, source: str) -> None:
     for part, share in sorted(found.load.items(), key=lambda item: -item[1]):
         load.add_row(part, f"{share:.1%}")
     screen.out().print(load)
-    screen.note(f"costs measured on {source}")
+    screen.note(f"costs measured on {found.costs}")
 
 
 def _show_simulated(found: Simulated) -> None:
@@ -107,8 +107,9 @@ def _show_simulated(found: Simulated) -> None:
     rows.add_row("latency p50 / p95 / p99", " / ".join(f"{ms:,.0f}" for ms in found.latency_ms.values()) + " ms")
     rows.add_row("most games in the stream", f"{found.stream_most_games:,} ({_size(found.stream_most_bytes)})")
     rows.add_row("games in the stream at the end", f"{found.stream_left_games:,}")
-    rows.add_row("step of the gate's match", f"{found.gate_step_ms:,.0f} ms")
-    rows.add_row("longest match", f"{found.gate_match_s:,.0f} s")
+    step_ms, match_s = found.gate_step_ms, found.gate_match_s
+    rows.add_row("step of the gate's match", UNKNOWN if step_ms is None else f"{step_ms:,.0f} ms")
+    rows.add_row("longest match", UNKNOWN if match_s is None else f"{match_s:,.0f} s")
     screen.out().print(rows)
 
 

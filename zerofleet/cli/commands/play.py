@@ -15,12 +15,19 @@ import typer
 
 from games.core import Game
 from games.positions import read_moves
-from zerofleet.agents.budget import Budget
 from zerofleet.cli import screen
 from zerofleet.cli.commands.rules import require_seat
-from zerofleet.cli.options import LAST_SEED, GameName, Parameters, RunDir, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.options import (
+    LAST_SEED,
+    GameName,
+    Parameters,
+    RunDir,
+    Simulations,
+    chosen_game,
+    chosen_simulations,
+    chosen_time,
+)
 from zerofleet.cli.play.session import Session
-from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.opponents import AgentOpponent, ModelOpponent, no_model
 from zerofleet.storage.run_lookup import find_run
@@ -86,18 +93,11 @@ def play(
 
 def _time_of(text: str | None, simulations: int | None, opponent: str) -> float | None:
     """Return the time of a model's move in seconds; None for none. Raises a usage error, also for a budget of an agent."""
-    if text is not None and simulations is not None:
-        raise typer.BadParameter("--simulations is given too; a move has one budget, leave one out", param_hint="--time")
     if not is_model(opponent):
         for option, given in (("--simulations", simulations), ("--time", text)):
             if given is not None:
                 raise typer.BadParameter(no_model(opponent), param_hint=option)
-    if text is None:
-        return None
-    try:
-        return Budget.parse(text, bare="simulations", allowed=("ms",)).amount / 1000
-    except InvalidRequest:
-        raise typer.BadParameter(f"{text!r} is no time from 1ms to 3600s; write 500ms or 2s", param_hint="--time") from None
+    return chosen_time(text, simulations)
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ def available(*, json: Json = False) -> None:
     """List the games, each with the default values of its parameters."""
     found = available_games()
     if json:
-        screen.emit_json(found.model_dump(mode="json"))
+        screen.emit_value(found)
         return
     table = screen.table("game", ">players", "information", ">actions", ">legal", ">plies", ">planes", ">turns", "--set")
     for row in found.games:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -15,13 +16,15 @@ from games.core import make
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json
 from zerofleet.contracts.naming import model_name
+from zerofleet.library.overview import describe
+from zerofleet.library.run_files import OpenRun
 from zerofleet.library.run_list import RunRow, list_runs, run_name, run_row, runs_in
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.storage.run_lookup import RUNS, named_run
 from zerofleet.supervisor.attached import attach
 from zerofleet.supervisor.keyboard import terminal_keyboard
-from zerofleet.supervisor.lines import progress_line, row
+from zerofleet.supervisor.lines import progress_line
 from zerofleet.supervisor.observer import Observer
 from zerofleet.supervisor.overview import Overview, overview
 from zerofleet.supervisor.presenter import presenter
@@ -43,11 +46,7 @@ def runs(*, folder: Folder = RUNS, json: Json = False) -> None:
     """
     found = list_runs(runs_in(folder))
     if json:
-        listed, unreadable = (
-            [{"run": str(folder / one.name), **one.model_dump(mode="json")} for one in rows]
-            for rows in (found.runs, found.unreadable)
-        )
-        screen.emit_json({"folder": str(folder), "runs": listed, "unreadable": unreadable})
+        screen.emit_value(found)
         return
     table = screen.table("run", "game", "preset", "created", "state", ">games", ">champion", "rating")
     for run in reversed(found.runs):  # the newest last, beside the prompt
@@ -79,7 +78,7 @@ def status(
     if json or once or not screen.out().is_terminal:
         now = asyncio.run(_look_twice(found))
         if json:
-            screen.emit_json({**_about(found), "latest": row(now)})
+            _emit(found, now)
         else:
             screen.out().print(f"{found.paths.root} is running: {progress_line(now)}", soft_wrap=True)
         return
@@ -130,7 +129,7 @@ async def _follow(found: Overview) -> None:
 
 def _tell_stopped(found: Overview, *, json: bool) -> None:
     if json:
-        screen.emit_json({**_about(found), "latest": dict(found.latest)})
+        _emit(found, None)
         return
     run = run_row(run_name(found.paths.root), found)
     table = screen.table("run", str(found.paths.root))
@@ -147,8 +146,14 @@ def _tell_stopped(found: Overview, *, json: bool) -> None:
     screen.out().print(table)
 
 
-def _about(found: Overview) -> dict[str, Any]:
-    return {"run": str(found.paths.root), **run_row(run_name(found.paths.root), found).model_dump(mode="json")}
+def _emit(found: Overview, now: Readings | None) -> None:
+    """Print the run with a reading of its services; None for its files."""
+    with closing(OpenRun(run_name(found.paths.root), found.paths)) as run:
+        if now is None:
+            screen.emit_value(run.status())
+            return
+        events, since = run.promotions(), run.since(now.candidates)
+        screen.emit_value(run.status(describe(now, at=datetime.now(UTC), is_live=True, events=events, since=since)))
 
 
 def _created(run: RunRow) -> str:

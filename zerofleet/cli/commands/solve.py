@@ -12,13 +12,13 @@ import typer
 from games.connect_four import ConnectFour
 from games.core import Game, State
 from games.notation import column_name
-from games.positions import final_scores, legal, move_names, parameters_text, read_moves, replay
+from games.positions import final_scores, legal, read_moves, replay
 from zerofleet.agents.exact.solver import Solver, build_book, fits, load_book
 from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, chosen_game
 from zerofleet.cli.play.board import colour_board, player_name
 from zerofleet.errors import InvalidRequest
-from zerofleet.library.solutions import Solution, require_solvable, solve_position
+from zerofleet.library.solutions import Solution, require_solvable, solve_position, solved_line
 
 __all__ = ["solve"]
 
@@ -68,8 +68,7 @@ def solve(
     state = replay(game, actions)
     solution = _solve(game, state, book_file, table_bits)
     if json:
-        about = {"game": game_name, "parameters": parameters_text(game), "after": move_names(game, actions)}
-        screen.emit_json({**about, **asdict(solution)})
+        screen.emit_value(solved_line(game, actions, solution))
     else:
         _show(game, state, solution)
 

@@ -46,7 +46,7 @@ def report(
     try:
         found = read_report(opened, games=games, made_at=datetime.now(UTC))
         if json:
-            screen.emit_json(found.model_dump(mode="json"))
+            screen.emit_value(found)
             return
         strips = draw_strips(opened, found.games.games[:STRIPS] if found.games is not None else ())
     finally:

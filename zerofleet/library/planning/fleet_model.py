@@ -7,38 +7,17 @@ Time is simulated and randomness is seeded: the same call gives the same figures
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 
 import numpy as np
 
 from zerofleet.library.planning.costs import Costs
-from zerofleet.library.planning.plan import Limits, evaluations_per_game, worker_rate
+from zerofleet.library.planning.plan import Limits, Simulated, evaluations_per_game, worker_rate
 from zerofleet.presets import Preset
 
-__all__ = ["Simulated", "simulate"]
+__all__ = ["simulate"]
 
 _SEND, _ANSWERED = 0, 1
 _GATE = -1  # replaces a worker's number
-
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """Results of a simulation, without a warm-up of a tenth of its time."""
-
-    seconds: float
-    evaluations_per_second: float
-    requests_per_second: float
-    games_per_second: float
-    latency_ms: dict[str, float]
-    """Percentiles over workers' requests, from sending to reply."""
-    stream_most_games: int
-    stream_most_bytes: float
-    stream_left_games: int
-    """Games in the stream at the end."""
-    gate_step_ms: float
-    """Mean latency of a request of the match: server queue and evaluation of its positions."""
-    gate_match_s: float
-    """Time of a match of all pairs in parallel, if every step takes `gate_step_ms`."""
 
 
 class Fleet:
@@ -138,7 +117,7 @@ def simulate(
     late = [at >= begins for at in fleet.answered_at]
     waited = np.array([s for s, counts in zip(fleet.waited_s, late, strict=True) if counts] or [0.0])
     games = sum(count for at, count in fleet.games if at >= begins)
-    gate_step_s = float(np.mean(fleet.gate_s)) if fleet.gate_s else float("nan")
+    gate_step_s = float(np.mean(fleet.gate_s)) if fleet.gate_s else None
     gate_rows = 2 * chosen.gate.max_pairs
     steps = (plies or costs.plies_per_game) * max(1, chosen.gate.simulations)
     return Simulated(
@@ -150,6 +129,6 @@ def simulate(
         stream_most_games=round(fleet.most_backlog),
         stream_most_bytes=fleet.most_backlog * costs.bytes_per_record,
         stream_left_games=round(fleet.backlog),
-        gate_step_ms=gate_step_s * 1e3,
-        gate_match_s=steps * (gate_step_s + gate_rows / worker_rate(costs)),
+        gate_step_ms=None if gate_step_s is None else gate_step_s * 1e3,
+        gate_match_s=None if gate_step_s is None else steps * (gate_step_s + gate_rows / worker_rate(costs)),
     )

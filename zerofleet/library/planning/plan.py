@@ -1,13 +1,17 @@
-"""Arithmetic of a fleet: capacity of each part, the first to saturate, and the resulting flows."""
+"""Arithmetic of a fleet: capacity of each part, the first to saturate, and the resulting flows.
+
+`zerofleet plan --json` prints a `Plan`, and the page of the cluster receives the same one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from zerofleet.library.planning.costs import Costs
+from zerofleet.library.values import Value
 from zerofleet.presets import Preset
 
-__all__ = ["Limits", "Plan", "make_plan"]
+__all__ = ["Limits", "Plan", "Simulated", "make_plan"]
 
 HOUR_S = 3600.0
 DAY_S = 86_400.0
@@ -25,14 +29,39 @@ class Limits:
     """Games in the stream at which workers wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Simulated(Value):
+    """Results of a simulation, without a warm-up of a tenth of its time."""
+
+    seconds: float
+    """Simulated time."""
+    evaluations_per_second: float
+    requests_per_second: float
+    games_per_second: float
+    latency_ms: dict[str, float]
+    """Percentiles over workers' requests, from sending to reply."""
+    stream_most_games: int
+    stream_most_bytes: float
+    stream_left_games: int
+    """Games in the stream at the end."""
+    gate_step_ms: float | None
+    """Mean latency of a request of the match: server queue and evaluation of its positions; None where none was answered."""
+    gate_match_s: float | None
+    """Time of a match of all pairs in parallel, if every step takes `gate_step_ms`; None without one."""
+
+
+class Plan(Value):
     """Expected load and flows of a fleet."""
 
     game: str
+    """Name of the model: the game with the parameters that matter to a network."""
     preset: str
+    """Preset of the costs."""
     gpus: int
+    """Inference servers, one device each."""
     workers: int
+    """Self-play workers, one core each."""
+    costs: str
+    """Machine and date of the costs."""
     saturates_first: str
     load: dict[str, float]
     """Used share of each part's capacity; 1 for the first to saturate."""
@@ -55,6 +84,8 @@ class Plan:
     window_memory_bytes: float
     """Replay window at its maximum."""
     disk_bytes_per_day: float
+    simulated: Simulated | None = None
+    """Results of `--simulate`; None without it."""
 
 
 def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: float | None = None, limits: Limits) -> Plan:
@@ -82,6 +113,7 @@ def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: f
         preset=chosen.name,
         gpus=gpus,
         workers=workers,
+        costs=costs.source,
         saturates_first=first,
         load={part: rate / most for part, most in capacity.items()},
         evaluations_per_second=asked,
