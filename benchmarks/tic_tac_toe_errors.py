@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,8 @@ class Census:
         if core.is_over(self._game, state):
             scores = np.empty(2, np.float32)
             core.scores(self._game, state, scores)
-            return np.eye(3)[1 - int(scores[seat])]
+            ended: np.ndarray = np.eye(3)[1 - int(scores[seat])]
+            return ended
         if core.to_move(self._game, state) == seat:
             index = self._index[state.tobytes()]
             met.add(index)
@@ -145,8 +147,8 @@ class ErrorJudge:
             rules, _ = census.result(chosen, seat, lambda state: self._rules.policy(game, state))
             won, drawn, lost = 100.0 * rules
             lines.append(
-                f"  seat {seat + 1}: {len(errors & met)} errors in its {len(met)} positions; {100.0 * perfect[2]:.1f} % lost to "
-                f"perfect; against rules {won:.1f} / {drawn:.1f} / {lost:.1f} %"
+                f"  seat {seat + 1}: {len(errors & met)} errors in the {len(met)} positions that it can meet; "
+                f"{100.0 * perfect[2]:.1f} % lost to perfect; against rules {won:.1f} / {drawn:.1f} / {lost:.1f} %"
             )
         return lines
 
@@ -173,7 +175,9 @@ def main() -> None:
 
     def on_event(event: Event) -> None:
         if event["event"] == "judgement":
-            print(f"{event['games']:,} games, {event['cpu_seconds_used']:.0f} processor seconds", *judge.latest, sep="\n")
+            first = f"{event['games']:,} games, {event['cpu_seconds_used']:.0f} processor seconds"
+            sys.stdout.write("\n".join([first, *judge.latest]) + "\n")
+            sys.stdout.flush()
 
     trial = Trial(
         game=stage.game,

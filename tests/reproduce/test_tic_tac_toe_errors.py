@@ -95,10 +95,14 @@ def test_games_of_training_hold_mistakes_in_every_arm() -> None:
         assert search.temperature == search.temperature_end == 1.0, stage.id
 
 
-def test_the_arms_with_noise_differ_in_openings_alone() -> None:
-    stable, closed, _ = map(preset_of, stages())
-    assert (stable.selfplay.opening_plies, closed.selfplay.opening_plies) == (4, 0)
-    assert stable.model_copy(update={"selfplay": closed.selfplay}) == closed
+def test_the_mended_arm_has_openings_and_the_literal_one_begins_with_the_empty_board() -> None:
+    stable, literal = map(preset_of, stages())
+    assert (stable.selfplay.opening_plies, literal.selfplay.opening_plies) == (4, 0)
+    assert stable.train == literal.train
+
+
+def test_no_claim_is_decided_after_more_games_than_the_thesis_has() -> None:
+    assert {claim.most_games for claim in load_thesis("tictactoe_take6_rps").experiment("tic_tac_toe").claims} == {20_000}
 
 
 def test_the_literal_arm_is_tested_by_the_search_that_it_trains_with() -> None:
