@@ -4,6 +4,13 @@ The model's directory holds two files. A lock, released by the operating system 
 gatekeeper on the same machine. A file with the holder's name and the last epoch covers the cases a lock does not: file
 systems whose locks do not reach other machines, and a holder that was suspended while the lock was broken. Each write of
 the champion pointer first draws the next epoch, which only the named holder can; the store rejects an epoch that is not new.
+
+A holder that is suspended while it writes the file must not take the lease back when it is resumed:
+
+    former holder   complete file under a temporary name ─► still named? ─► rename       fails: the temporary file is gone
+    new holder                                       rename of its own file ─► removal of temporary files ─► still named?
+
+So a rename of the former holder comes before the removal, and is seen by the last question, or never.
 """
 
 from __future__ import annotations
@@ -13,6 +20,7 @@ import json
 import os
 import secrets
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,7 +29,7 @@ from pydantic_core import from_json
 
 from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain, read_plain
 from zerofleet.errors import StaleEpoch, Unavailable
-from zerofleet.storage.files import atomic_publish, make_directory, try_lock
+from zerofleet.storage.files import atomic_publish, drop_unfinished, make_directory, try_lock
 
 __all__ = ["Lease"]
 
@@ -55,6 +63,7 @@ class Lease:
         lease = cls(path, f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}", lock)
         try:
             lease._write(max(above, _read(path)[1]))
+            lease._stop_others()
         except BaseException:
             lease.release()
             raise
@@ -67,7 +76,7 @@ class Lease:
         """
         epoch = self.require_held()
         following = max(epoch, above) + 1
-        self._write(following)
+        self._write(following, confirm=self.require_held)
         return following
 
     def require_held(self) -> int:
@@ -97,9 +106,19 @@ class Lease:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.release()
 
-    def _write(self, epoch: int) -> None:
+    def _stop_others(self) -> None:
+        """Stop writes of former holders that have not replaced the file yet. Raises `Unavailable`, also if one just has."""
         try:
-            atomic_publish(self._path, json.dumps({"holder": self.holder, "epoch": epoch}) + "\n")
+            drop_unfinished(self._path)
+            self.require_held()
+        except OSError as error:
+            raise Unavailable(f"cannot clean {self._path.parent}: {error}") from error
+        except StaleEpoch as error:
+            raise Unavailable(f"{error}; it was resumed at this moment") from error
+
+    def _write(self, epoch: int, *, confirm: Callable[[], object] = lambda: None) -> None:
+        try:
+            atomic_publish(self._path, json.dumps({"holder": self.holder, "epoch": epoch}) + "\n", confirm=confirm)
         except OSError as error:
             raise Unavailable(f"cannot write {self._path}: {error}") from error
 

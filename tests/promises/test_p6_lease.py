@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
 
 import pytest
 from promise_tools import borrowed
@@ -62,6 +64,49 @@ def test_p6_the_pointer_refuses_an_old_epoch_and_an_unexpected_predecessor(store
     assert store.champion(MODEL).version == 1
     store.write_champion(MODEL, 2, epoch=6, reason="", after=5)
     assert store.champion(MODEL).version == 2
+
+
+@pytest.mark.parametrize("moment", ["before its file is complete", "before it replaces the file"])
+def test_p6_a_gatekeeper_suspended_while_it_draws_an_epoch_does_not_take_the_lease_back(tmp_path, monkeypatch, moment):
+    sleeper, taken = Lease.acquire(tmp_path), []
+    (tmp_path / ".gatekeeper.lock").unlink()  # as on a file system whose locks do not reach other machines
+    sync, replace = os.fsync, Path.replace
+
+    def replaced_by_another() -> None:
+        monkeypatch.undo()
+        taken.append(Lease.acquire(tmp_path))
+
+    def suspended_in_fsync(descriptor: int) -> None:
+        sync(descriptor)
+        replaced_by_another()
+
+    def suspended_before_replace(path: Path, target: Path) -> Path:
+        replaced_by_another()
+        return replace(path, target)
+
+    if moment == "before its file is complete":
+        monkeypatch.setattr(os, "fsync", suspended_in_fsync)
+    else:
+        monkeypatch.setattr(Path, "replace", suspended_before_replace)
+    with pytest.raises((StaleEpoch, Unavailable)):
+        sleeper.next_epoch()
+    (successor,) = taken
+    with pytest.raises(StaleEpoch):
+        sleeper.next_epoch()
+    assert successor.next_epoch() == 1
+    for lease in (sleeper, successor):
+        lease.release()
+
+
+def test_p6_a_lease_that_a_resumed_gatekeeper_takes_back_during_the_takeover_is_refused(tmp_path, monkeypatch):
+    sleeper = Lease.acquire(tmp_path)
+    (tmp_path / ".gatekeeper.lock").unlink()
+    monkeypatch.setattr("gatekeeper.lease.drop_unfinished", lambda path: sleeper._write(7))  # its rename comes just before
+    with pytest.raises(Unavailable, match="resumed"):
+        Lease.acquire(tmp_path)
+    monkeypatch.undo()
+    assert sleeper.next_epoch() == 8
+    sleeper.release()
 
 
 async def test_p6_a_gatekeeper_that_missed_a_promotion_writes_nothing_and_stops(store):
