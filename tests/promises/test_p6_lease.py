@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from promise_tools import borrowed
@@ -14,6 +14,7 @@ from gatekeeper.lease import Lease
 from gatekeeper.pointer import ChampionPointer
 from zerofleet.contracts.gate_events import Submitted
 from zerofleet.errors import StaleEpoch, Unavailable
+from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.gate_journal import EventJournal
 
 gatekeeper_tests = borrowed("promise_gatekeeper", "gatekeeper/conftest.py")
@@ -66,26 +67,26 @@ def test_p6_the_pointer_refuses_an_old_epoch_and_an_unexpected_predecessor(store
     assert store.champion(MODEL).version == 2
 
 
-@pytest.mark.parametrize("moment", ["before its file is complete", "before it replaces the file"])
+@pytest.mark.parametrize("moment", ["before it begins its file", "before it replaces the file"])
 def test_p6_a_gatekeeper_suspended_while_it_draws_an_epoch_does_not_take_the_lease_back(tmp_path, monkeypatch, moment):
     sleeper, taken = Lease.acquire(tmp_path), []
     (tmp_path / ".gatekeeper.lock").unlink()  # as on a file system whose locks do not reach other machines
-    sync, replace = os.fsync, Path.replace
+    publish, replace = atomic_publish, Path.replace
 
     def replaced_by_another() -> None:
         monkeypatch.undo()
         taken.append(Lease.acquire(tmp_path))
 
-    def suspended_in_fsync(descriptor: int) -> None:
-        sync(descriptor)
+    def suspended_before_begin(*content: object, **settings: Any) -> None:
         replaced_by_another()
+        publish(*content, **settings)
 
     def suspended_before_replace(path: Path, target: Path) -> Path:
         replaced_by_another()
         return replace(path, target)
 
-    if moment == "before its file is complete":
-        monkeypatch.setattr(os, "fsync", suspended_in_fsync)
+    if moment == "before it begins its file":
+        monkeypatch.setattr("gatekeeper.lease.atomic_publish", suspended_before_begin)
     else:
         monkeypatch.setattr(Path, "replace", suspended_before_replace)
     with pytest.raises((StaleEpoch, Unavailable)):
