@@ -281,7 +281,7 @@ class DirectoryStore:
             os.close(descriptor)
 
     def _pointer(self, model: str) -> Champion | None:
-        """Return what the pointer says, not compared with any manifest: a promotion replaces it whatever it is."""
+        """Return the pointer, not compared with any manifest: a promotion replaces a damaged one too."""
         path = self._model_directory(model) / "champion.json"
         text = self._read(path, remedy=POINTER_REMEDY)
         return None if text is None else parse(Champion, text, where=str(path))

@@ -26,7 +26,7 @@ class PointerCheck:
         """Raise `CorruptModel` unless `champion`, read at `where`, names `model` and the manifest of its version.
 
         `manifest_sha256` is that of the store. A version that is absent or whose manifest cannot be read is left to its
-        loader, which says so. Raises `Unavailable` when the store cannot be read.
+        loader, which reports it. Raises `Unavailable` when the store cannot be read.
         """
         if self._compared.get(model) == champion:
             return
