@@ -54,6 +54,17 @@ def test_p4_after_a_power_loss_the_pointer_names_the_promoted_model_and_the_mode
         assert [one.version for one in left.history(MODEL)] == list(range(1, version + 1))
 
 
+def test_p4_a_pointer_with_a_flipped_bit_makes_no_other_stored_version_champion(models):
+    path = models.store.root / MODEL / "champion.json"
+    known, sound = models.store.champion(MODEL), path.read_bytes()
+    path.write_bytes(sound.replace(b'"version": 1', b'"version": 3'))
+    for store in (models.store, DirectoryStore(models.store.root)):
+        with pytest.raises(CorruptModel, match="restore it"):
+            store.champion(MODEL)
+    path.write_bytes(sound)
+    assert models.store.champion(MODEL) == known
+
+
 def flip_a_bit(models, version) -> None:
     models.damage(version)
 

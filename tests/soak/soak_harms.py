@@ -27,6 +27,7 @@ from soak_faults import (
 )
 
 START_S = 90.0  # a service with a damaged file has so long to become healthy
+REFUSALS = 3  # unless it ends so often, and is started by the engine each time
 
 
 class CannotHarm(Exception):
@@ -175,14 +176,18 @@ class Harms:
         return found
 
     def _starts(self, service: str) -> bool:
-        """Wait until a service is healthy; return whether it became so."""
+        """Wait until a service is healthy; return whether it became so, and did not end again and again instead."""
         ends_s = self._now_s() + START_S
-        while self._now_s() < ends_s:
+        ended_before = self._times_ended(service)
+        while self._now_s() < ends_s and self._times_ended(service) < ended_before + REFUSALS:
             states = [each.attrs["State"] for each in self._cluster.containers(service)]
             if states and all(state.get("Health", {}).get("Status") == "healthy" for state in states):
                 return True
             threading.Event().wait(1.0)
         return False
+
+    def _times_ended(self, service: str) -> int:
+        return sum(each.attrs.get("RestartCount", 0) for each in self._cluster.containers(service))
 
 
 def chosen_file(root: Path, damage: Damage, roll: float) -> Path | None:

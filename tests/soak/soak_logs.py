@@ -92,7 +92,9 @@ EXPLANATIONS = (
         "its disk is full or slow",
         ("full_disk", "slow_disk"),
     ),
-    Explanation("*", r"No space left on device|Errno 28", ITSELF, "it stops where it cannot write", ("full_disk",)),
+    Explanation(
+        "*", r"^(?!.*Redis at ).*(No space left on device|Errno 28)", ITSELF, "it stops where it cannot write", ("full_disk",)
+    ),
     Explanation(
         "trainer",
         r'"event": "game_log\.(damaged_game|damaged_header|torn_end|uids_not_stored)"|damaged|is not a game log|of version',

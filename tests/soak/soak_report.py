@@ -44,6 +44,12 @@ class Findings:
         services = dict.fromkeys(sample.service for sample in self.samples)
         return {name: slope([s for s in self.samples if s.service == name], warm_up_s=WARM_UP_S) for name in services}
 
+    def restarts(self) -> int:
+        """Return how often containers were started again within a slice."""
+        lives = {(sample.service, sample.life) for sample in self.samples}
+        containers = {life.partition(" ")[0] for _, life in lives}
+        return len(lives) - self.slices * len(containers)
+
     def explained(self) -> Mapping[tuple[str, str, str], int]:
         """Return how often each service said which explained thing, and why."""
         found = ((line, explain(line, self.harms)) for line in self.loud)
@@ -87,6 +93,7 @@ def _page(found: Findings) -> list[str]:
         "| --- | --- |",
         f"| slices without findings | {found.unfinished} |",
         f"| healthy again after | median {recovery[len(recovery) // 2]:.0f} s, at most {recovery[-1]:.0f} s |",
+        f"| containers started again | {found.restarts()} |",
         f"| games published | {found.published} |",
         f"| games stored | {found.stored} |",
         f"| lost, stored twice, never published | {found.lost}, {found.twice}, {found.unasked} |",

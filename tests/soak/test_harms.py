@@ -127,6 +127,20 @@ def test_a_damaged_file_is_restored_where_the_service_refuses_it(tmp_path, disks
     assert cluster.by_service["trainer"][0].calls == ["stop", "start", "stop", "start"]
 
 
+def test_a_service_that_ends_again_and_again_has_refused_its_file(tmp_path, disks, clock):
+    games_file(disks)
+
+    class EndingCluster(Cluster):
+        def containers(self, service):
+            for container in self.by_service[service]:
+                container.attrs["RestartCount"] = container.attrs.get("RestartCount", 0) + 1
+                container.attrs["State"]["Health"]["Status"] = "starting"
+            return self.by_service[service]
+
+    harms = Harms(EndingCluster(tmp_path), disks, lambda: 0.0)  # a clock that stands: no time-out ends the wait
+    assert harms.do(planned("byte", "trainer", file="games", lasts_s=0.0)).detail["outcome"] == "refused"
+
+
 def test_a_file_that_redis_cuts_off_is_restored_while_its_clients_are_frozen(tmp_path, disks, clock):
     path = disks.path("stream") / "appendonlydir/appendonly.aof.1.incr.aof"
     path.parent.mkdir(parents=True)

@@ -49,6 +49,14 @@ def test_the_sum_adds_counts_and_continues_time():
     assert found.not_made == {"reorder": "no netem"}
 
 
+def test_containers_started_again_are_counted_within_each_slice_alone():
+    lives = [("a-1", "10:00"), ("a-1", "10:00"), ("a-1", "10:02"), ("b-1", "10:00")]
+    first = findings(samples=[Sample("trainer", f"{name} {start}", 10.0, 5.0, 100.0) for name, start in lives])
+    second = findings(samples=[Sample("trainer", f"{name} 11:00", 10.0, 5.0, 100.0) for name in ("a-1", "b-1")])
+    assert first.restarts() == 1
+    assert total([first, second]).restarts() == 1
+
+
 def test_the_sum_leaves_the_slices_as_they_are():
     slices = [findings(), findings()]
     total(slices)

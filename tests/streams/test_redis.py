@@ -165,6 +165,42 @@ async def test_redis_without_memory_makes_publishers_wait_and_can_still_be_empti
 
 
 @pytest.mark.slow
+async def test_a_redis_that_cannot_write_to_its_disk_is_away_for_every_call_and_not_foreign(
+    make_redis_server: MakeServer,
+) -> None:
+    server = make_redis_server("--dbfilename", "taken")
+    server.start()
+    admin = server.client()
+    stream = RedisStream(server.url, name="games", settings=NO_PATIENCE)
+    for number in range(3):
+        await stream.publish(f"game-{number}", b"x")
+    deliveries = await stream.consume(consumer="a", limit=3, block_s=0.0)
+
+    (server.socket.parent / "taken").mkdir()  # where a snapshot would be written
+    await admin.config_set("save", "3600 1")
+    await admin.bgsave()
+    while (await admin.info("persistence"))["rdb_last_bgsave_status"] == "ok":
+        pass
+    writes = {
+        "publish": lambda: stream.publish("game-3", b"x"),
+        "acknowledge": lambda: stream.acknowledge([delivery.entry_id for delivery in deliveries[1:]]),
+        "dead_letter": lambda: stream.dead_letter(deliveries[0], reason="moves"),
+    }
+    for write in writes.values():
+        with pytest.raises(Unavailable, match="MISCONF"):
+            await write()
+
+    await admin.config_set("save", "")
+    for write in writes.values():
+        await write()
+    assert await take(stream) == ["game-3"]
+    stats = await stream.stats()
+    assert (stats.length, stats.dead) == (1, 1)
+    for client in (stream, admin):
+        await client.aclose()
+
+
+@pytest.mark.slow
 async def test_a_redis_filled_by_large_bad_games_still_accepts_good_ones(make_redis_server: MakeServer) -> None:
     server = make_redis_server("--maxmemory-policy", "noeviction", "--maxmemory", "24mb", "--appendfsync", "no")
     server.start()

@@ -6,13 +6,28 @@ A read that is cancelled would leave grpc a buffer without an owner. An aborted 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
 import grpc
 
-__all__ = ["Expiries"]
+__all__ = ["Expiries", "Expiry"]
+
+
+class Expiry:
+    """Limit of one call."""
+
+    __slots__ = ("_timer", "over")
+
+    def __init__(self, limit_s: float, expire: Callable[[Expiry], None]) -> None:
+        self.over = False
+        self._timer = asyncio.get_running_loop().call_later(limit_s, expire, self)
+
+    def cancel(self) -> None:
+        """Let the call go on, also where the time is just over: after a freeze the message may arrive in the same moment."""
+        self.over = True
+        self._timer.cancel()
 
 
 class Expiries:
@@ -21,19 +36,24 @@ class Expiries:
     def __init__(self) -> None:
         self._ending: set[asyncio.Task[None]] = set()
 
-    def begin(self, context: Any, limit_s: float, text: str, on_expired: Callable[[], None]) -> asyncio.TimerHandle:
-        """Abort a call with RESOURCE_EXHAUSTED after `limit_s`, unless the returned timer is cancelled before."""
-        return asyncio.get_running_loop().call_later(limit_s, self._expire, context, text, on_expired)
+    def begin(self, context: Any, limit_s: float, text: str, on_expired: Callable[[], None]) -> Expiry:
+        """Abort a call with RESOURCE_EXHAUSTED after `limit_s`, unless the returned limit is cancelled before."""
+
+        async def end_late(expiry: Expiry) -> None:
+            if not expiry.over:
+                on_expired()
+                await _abort(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+
+        return Expiry(limit_s, lambda expiry: self._start(end_late(expiry)))
 
     def end(self, context: Any, code: grpc.StatusCode, text: str) -> None:
         """Abort a call soon; that of a client that reads nothing ends with its connection."""
-        task = asyncio.get_running_loop().create_task(_abort(context, code, text))
+        self._start(_abort(context, code, text))
+
+    def _start(self, ending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(ending)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
-
-    def _expire(self, context: Any, text: str, on_expired: Callable[[], None]) -> None:
-        on_expired()
-        self.end(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
 
 
 async def _abort(context: Any, code: grpc.StatusCode, text: str) -> None:

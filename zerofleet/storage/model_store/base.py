@@ -94,7 +94,10 @@ class ModelStore(Protocol):
         ...
 
     def champion(self, model: str) -> Champion | None:
-        """Return the champion, None before the first. Raises `CorruptModel` when the pointer is unreadable."""
+        """Return the champion, None before the first.
+
+        Raises `CorruptModel` when the pointer is unreadable, or holds another hash than the manifest of its version has.
+        """
         ...
 
     def settled_champion(self, model: str) -> Champion | None:

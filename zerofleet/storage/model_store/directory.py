@@ -21,7 +21,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
 
@@ -38,6 +38,7 @@ from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
 from zerofleet.storage.model_store import base
 from zerofleet.storage.model_store.history import History
+from zerofleet.storage.model_store.pointer_check import POINTER_REMEDY, PointerCheck
 
 __all__ = ["DirectoryStore"]
 
@@ -50,10 +51,11 @@ _CONFIG_REMEDY = "remove it: the next published version writes it"
 
 @dataclass(frozen=True, slots=True)
 class DirectoryStore:
-    """Directory of models; see `ModelStore`. Instances are stateless."""
+    """Directory of models; see `ModelStore`."""
 
     root: Path
     max_file_bytes: int = base.MAX_FILE_BYTES
+    _check: PointerCheck = field(default_factory=PointerCheck, init=False, repr=False, compare=False)
 
     @property
     def location(self) -> str:
@@ -129,9 +131,10 @@ class DirectoryStore:
 
     def champion(self, model: str) -> Champion | None:
         """See `ModelStore`."""
-        path = self._model_directory(model) / "champion.json"
-        text = self._read(path, remedy="restore it, or write the last line of champion_history.jsonl into it")
-        return None if text is None else parse(Champion, text, where=str(path))
+        champion = self._pointer(model)
+        if champion is not None:
+            self._check.require_sound(model, champion, self.manifest_sha256, where=f"{self.root}/{model}/champion.json")
+        return champion
 
     def settled_champion(self, model: str) -> Champion | None:
         """See `ModelStore`."""
@@ -148,6 +151,7 @@ class DirectoryStore:
 
     def history(self, model: str, *, whole: bool = False) -> list[Champion]:
         """See `ModelStore`."""
+        self.champion(model)
         found = self._history(model)
         if whole and (fault := found.fault or self._moved_history(model)) is not None:
             raise fault
@@ -157,7 +161,7 @@ class DirectoryStore:
         """See `ModelStore`."""
         exported_at_ms = self.verify(model, version).created_at_ms
         with self._lock(model, "champion"):
-            base.require_leader(model, self.champion(model), epoch=epoch, after=after)
+            base.require_leader(model, self._pointer(model), epoch=epoch, after=after)
             self._repair_history(model)
             sha256 = self.manifest_sha256(model, version)
             champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason, exported_at_ms)
@@ -276,13 +280,19 @@ class DirectoryStore:
         finally:
             os.close(descriptor)
 
+    def _pointer(self, model: str) -> Champion | None:
+        """Return the pointer, not compared with any manifest: a promotion replaces a damaged one too."""
+        path = self._model_directory(model) / "champion.json"
+        text = self._read(path, remedy=POINTER_REMEDY)
+        return None if text is None else parse(Champion, text, where=str(path))
+
     def _history(self, model: str) -> History:
         path = self._model_directory(model) / "champion_history.jsonl"
         try:
             text = self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="restore it, or remove it: the champion stays")
         except CorruptModel as error:
-            return History.unreadable(error).including(self.champion(model))
-        return History.parse(text or b"", where=str(path)).including(self.champion(model))
+            return History.unreadable(error).including(self._pointer(model))
+        return History.parse(text or b"", where=str(path)).including(self._pointer(model))
 
     def _moved_history(self, model: str) -> CorruptModel | None:
         """Return the fault of a history that was moved aside: it may name former champions."""

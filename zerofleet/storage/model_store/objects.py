@@ -34,6 +34,7 @@ from zerofleet.storage.model_store import base
 from zerofleet.storage.model_store.bucket import Bucket, ChangedMeanwhileError, Content, Listed
 from zerofleet.storage.model_store.cache import ModelCache
 from zerofleet.storage.model_store.history import History
+from zerofleet.storage.model_store.pointer_check import PointerCheck
 
 __all__ = ["ObjectStore"]
 
@@ -60,6 +61,7 @@ class ObjectStore:
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._cache = cache
         self._max_file_bytes = max_file_bytes
+        self._check = PointerCheck()
         self._weights: dict[tuple[str, str], str] = {}  # key and etag of a manifest -> sha256 of the weights it names
 
     @property
@@ -166,7 +168,10 @@ class ObjectStore:
 
     def champion(self, model: str) -> Champion | None:
         """See `ModelStore`."""
-        return self._pointer(model)[0]
+        champion = self._pointer(model)[0]
+        if champion is not None:
+            self._check.require_sound(model, champion, self.manifest_sha256, where=f"{self.location}/{model}/champion.json")
+        return champion
 
     def settled_champion(self, model: str) -> Champion | None:
         """See `ModelStore`: what can be read of an object store is durable."""

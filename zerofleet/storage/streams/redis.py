@@ -250,7 +250,10 @@ class RedisStream:
         async with self._client.pipeline(transaction=False) as commands:
             commands.xdel(self._key, *entry_ids)
             commands.xack(self._key, self._group, *entry_ids)
-            await commands.execute()
+            answers = await commands.execute(raise_on_error=False)  # else the client puts the command before Redis' words
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
 
     async def _bury(self, entry_id: str, reason: str, deliveries: int) -> None:
         kept = (self._settings.dead_limit, MAX_UID_CHARACTERS, DEAD_PAYLOAD_BYTES)
