@@ -81,7 +81,7 @@ class _FrontEnd:
         self._refused_connections += 1
 
     def count_connections(self, count: int) -> None:
-        """Tell the device process the number of open connections, if it has changed."""
+        """Send the number of open connections to the device process, if it has changed."""
         if count != self._connections or self._refused_connections:
             self._channel.send(Kind.CONNECTIONS, fields={"open": count, "refused": self._refused_connections})
         self._connections, self._refused_connections = count, 0
