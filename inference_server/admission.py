@@ -20,20 +20,16 @@ _METHOD = f"/{SERVICE}/ModelInfer"
 _LABELS = ("UNARY", SERVICE, "ModelInfer")
 
 
-def _count_refused() -> None:
-    metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
-
-
 class AdmissionInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
     """Outermost interceptor.
 
     full        returns the reason to reject a request, None while there is room
-    on_refused  called for every rejected request
+    on_refused  called for every rejected request; counts it in this process by default
     """
 
-    def __init__(self, full: Callable[[], str | None], *, on_refused: Callable[[], None] = _count_refused) -> None:
+    def __init__(self, full: Callable[[], str | None], *, on_refused: Callable[[], object] | None = None) -> None:
         self._full = full
-        self._on_refused = on_refused
+        self._on_refused = on_refused or metrics.INFERENCE_REFUSED.labels(reason="overload").inc
         self._started = metrics.GRPC_STARTED.labels(*_LABELS)
         self._handled = metrics.GRPC_HANDLED.labels(*_LABELS, grpc.StatusCode.RESOURCE_EXHAUSTED.name)
         # A client-streaming handler: grpc reads no message before the handler requests one.

@@ -22,7 +22,7 @@ from games.core import Game, State
 from games.errors import InvalidDrawing
 from games.kit.cells import Cell
 
-__all__ = ["DrawingRules", "counted", "drawings", "drawings_of", "read_drawing", "require_stones"]
+__all__ = ["DrawingRules", "counted", "drawings", "drawings_of", "read_drawing", "require_pieces", "require_stones"]
 
 
 class DrawingRules(Protocol):
@@ -90,6 +90,13 @@ def require_stones(game: Game, cells: Sequence[Cell], stones: Mapping[str, int])
         raise InvalidDrawing(f"the board of {name} has no cell {', '.join(unknown)}; remove the stones there")
     if wrong := sorted({seat for seat in stones.values() if not 0 <= seat < players}):
         raise InvalidDrawing(f"stones belong to players 1 to {players}, got {', '.join(str(seat + 1) for seat in wrong)}")
+
+
+def require_pieces(stones: Mapping[str, int], seat: int, expected: int) -> None:
+    """Raise `InvalidDrawing` unless a player has the number of pieces that no move changes."""
+    found = list(stones.values()).count(seat)
+    if found != expected:
+        raise InvalidDrawing(f"player {seat + 1} has {counted(found, 'piece')}, expected {expected}; add or remove pieces")
 
 
 def counted(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""What the kernel of this machine can do to a container from outside: lose or reorder packets, slow a disk, shift a clock.
+"""Faults of a container that the kernel of this machine makes from outside: lost packets, a slow disk, a shifted clock.
 
 All of it needs root. Packets are changed in the container's network namespace, where its own processes have no rights; the
 limit of a disk is that of the container's control group; the clock is shifted by a library that its processes load.

@@ -21,7 +21,7 @@ from zerofleet.storage.files import atomic_publish, make_directory
 
 @dataclass(slots=True)
 class Run:
-    """What the slices of a run share."""
+    """Settings and progress that the slices of a run share."""
 
     project: str
     seed: int

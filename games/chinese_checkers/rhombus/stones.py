@@ -11,7 +11,7 @@ from games.core import State
 from games.errors import InvalidDrawing
 from games.kit import svg
 from games.kit.cells import Cell
-from games.kit.stones import counted, drawings
+from games.kit.stones import drawings, require_pieces
 from games.positions import new_state
 
 __all__ = ["RhombusDrawings"]
@@ -50,11 +50,7 @@ class RhombusDrawings:
     def position(self, stones: Mapping[str, int], player: int) -> State:
         """See `DrawingRules`. The position is the first that `repetitions` counts."""
         for seat in range(2):
-            pieces = list(stones.values()).count(seat)
-            if pieces != board.PIECES:
-                raise InvalidDrawing(
-                    f"player {seat + 1} has {counted(pieces, 'piece')}, expected {board.PIECES}; add or remove pieces"
-                )
+            require_pieces(stones, seat, board.PIECES)
         for seat in range(2):
             if self._is_full(seat, stones):
                 raise InvalidDrawing(f"the goal of player {seat + 1} is full, so the game is over; draw an earlier position")

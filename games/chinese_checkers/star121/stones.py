@@ -13,7 +13,7 @@ from games.core import State
 from games.errors import InvalidDrawing
 from games.kit import svg
 from games.kit.cells import Cell
-from games.kit.stones import counted, drawings
+from games.kit.stones import drawings, require_pieces
 from games.positions import new_state
 
 __all__ = ["Star121Drawings"]
@@ -53,10 +53,7 @@ class Star121Drawings:
         state = new_state(self._game)
         state[0] = np.uint64(player | player << _PLIES)
         for seat, own in enumerate(held):
-            if len(own) != star.CORNER_FIELDS:
-                raise InvalidDrawing(
-                    f"player {seat + 1} has {counted(len(own), 'piece')}, expected {star.CORNER_FIELDS}; add or remove pieces"
-                )
+            require_pieces(stones, seat, star.CORNER_FIELDS)
             if not self._game.open_corners and (strange := [field for field in own if self._is_aside(seat, field)]):
                 raise InvalidDrawing(
                     f"player {seat + 1} has a piece on {drawing.FIELD_NAMES[strange[0]]}, in a corner that open_corners=False "

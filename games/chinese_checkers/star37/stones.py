@@ -13,7 +13,7 @@ from games.core import State
 from games.errors import InvalidDrawing
 from games.kit import svg
 from games.kit.cells import Cell
-from games.kit.stones import counted, drawings
+from games.kit.stones import drawings, require_pieces
 from games.positions import new_state
 
 __all__ = ["Star37Drawings"]
@@ -49,10 +49,7 @@ class Star37Drawings:
         """See `DrawingRules`. A player with all pieces in the end zone is the first to finish, and passes."""
         held = [[name for name, owner in stones.items() if owner == seat] for seat in range(_PLAYERS)]
         for seat, names in enumerate(held):
-            if len(names) != board.PIECES:
-                raise InvalidDrawing(
-                    f"player {seat + 1} has {counted(len(names), 'piece')}, expected {board.PIECES}; add or remove pieces"
-                )
+            require_pieces(stones, seat, board.PIECES)
             if strange := sorted(name for name in names if turned(_NAMED[name], -seat) not in board.FIELDS):
                 raise InvalidDrawing(
                     f"player {seat + 1} has a piece on {strange[0]}, in a corner of another player, where it cannot go; move it"
