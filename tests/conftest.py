@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -123,3 +124,17 @@ def object_server(_object_server, monkeypatch) -> ObjectServer:
     for name, value in _object_server.environment.items():
         monkeypatch.setenv(name, value)
     return _object_server
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return a list to which the path of every file and directory is added that this process syncs from now on."""
+    found: list[Path] = []
+    real = os.fsync
+
+    def watch(descriptor: int) -> None:
+        found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watch)
+    return found

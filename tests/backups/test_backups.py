@@ -124,15 +124,7 @@ def test_what_names_others_is_copied_before_them(run, backups):
     assert [name for name in names if name in order] == order
 
 
-def test_the_directory_of_a_first_backup_is_still_there_after_a_power_loss(run, tmp_path, monkeypatch):
-    synced: list[Path] = []
-    real = os.fsync
-
-    def watch(descriptor: int) -> None:
-        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", watch)
+def test_the_directory_of_a_first_backup_is_still_there_after_a_power_loss(run, tmp_path, synced):
     save_backup(run, tmp_path / "kept" / "backups")
     assert {tmp_path, tmp_path / "kept", tmp_path / "kept" / "backups"} <= set(synced)
 

@@ -74,16 +74,8 @@ def test_a_file_whose_temporary_one_was_removed_is_not_replaced(tmp_path: Path) 
 
 
 def test_the_names_of_a_directory_and_its_parents_are_synced_whether_it_exists_or_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, synced: list[Path]
 ) -> None:
-    synced: list[Path] = []
-    real = os.fsync
-
-    def watch(descriptor: int) -> None:
-        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink())
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", watch)
     for _ in range(2):  # a killed process may have created it and synced nothing
         synced.clear()
         make_directory(tmp_path / "run" / "replay")
