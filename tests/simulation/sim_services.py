@@ -35,6 +35,7 @@ from zerofleet.evaluators.base import Evaluation
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.streams.memory import MemoryStream
 
 if TYPE_CHECKING:
     from sim_world import World
@@ -241,3 +242,19 @@ async def worker_main(world: World, name: str) -> None:
     await play.run(service, world.checks.watched(client.watch(MODEL)))
     if lost := sorted(handed_over - world.checks.published):
         world.fail(f"P8: a worker stopped in order without {len(lost)} of its finished games, such as {lost[0]}")
+
+
+class Acknowledged:
+    """Handle of the stream that tells the world which games the trainer has acknowledged."""
+
+    def __init__(self, handle: MemoryStream, world: World) -> None:
+        self._handle, self._world = handle, world
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+    async def acknowledge(self, entry_ids: Any) -> None:
+        entries = self._handle._store.entries
+        self._world.checks.acknowledged |= {entries[one].uid for one in entry_ids if one in entries}
+        await self._handle.acknowledge(entry_ids)
+        self._world.note_acknowledgement()
