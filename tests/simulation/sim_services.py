@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ from zerofleet.errors import CorruptModel, ModelNotFound
 from zerofleet.evaluators.base import Evaluation
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.service.lifecycle import Service
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.streams.memory import MemoryStream
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 MODEL = "tic_tac_toe"
 LEARNER = "counting"
+LOG_FILE_BYTES = 4 << 10
 
 
 class CountingLearner(LearnerInOrder):
@@ -182,6 +185,12 @@ def _worker_settings(root: Path, seed: int, name: str) -> WorkerSettings:
         publish_queue_games=6,
         warm_start={"games": 0},
     )
+
+
+def small_files() -> Any:
+    """Return a context in which a file of the game log is full after some ten games."""
+    defaults = GameLog.open.__func__.__kwdefaults__  # type: ignore[attr-defined]
+    return mock.patch.dict(defaults, {"segment_bytes": LOG_FILE_BYTES})
 
 
 async def inference_main(world: World) -> None:

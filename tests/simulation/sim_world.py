@@ -43,6 +43,7 @@ from sim_services import (
     Exporter,
     gatekeeper_main,
     inference_main,
+    small_files,
     trainer_main,
     worker_main,
 )
@@ -354,11 +355,10 @@ def _gatekeeper_fakes() -> Any:
 
 def simulate(seed: int, *, games: int = 200, follow: Callable[[str], None] | None = None) -> Outcome:
     """Run one simulation in a folder of its own; `follow` receives each line of the trace as it is written."""
-    with ExitStack() as stack:
+    with ExitStack() as stack, _quiet(), small_files():
         shared = Path("/dev/shm")
         folder = Path(tempfile.mkdtemp(prefix="zerofleet-simulation-", dir=shared if shared.is_dir() else None))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        stack.enter_context(_quiet())
         world = World(seed, games=games, folder=folder, follow=follow)
         declaration = LearnerDeclaration(implementation=f"{CountingLearner.__module__}:CountingLearner")
         stack.enter_context(mock.patch.dict(LEARNERS, {LEARNER: declaration}))

@@ -12,8 +12,7 @@ from zerofleet.contracts.naming import MAX_VERSION
 __all__ = ["MAX_EPOCH", "Champion"]
 
 MAX_EPOCH = (1 << 53) - 1
-"""Largest epoch. A larger one in a damaged file would be sent to nobody, as messages and pages cannot hold it, and all later
-ones would be larger still."""
+"""Largest epoch. Messages and pages cannot hold a larger one from a damaged file, and all later epochs would be larger still."""
 
 _Milliseconds = Annotated[int, Field(ge=0, le=MAX_EPOCH)]
 
