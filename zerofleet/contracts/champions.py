@@ -12,7 +12,7 @@ from zerofleet.contracts.naming import MAX_VERSION
 __all__ = ["MAX_EPOCH", "Champion"]
 
 MAX_EPOCH = (1 << 53) - 1
-"""Largest epoch. Messages and pages cannot hold a larger one from a damaged file, and all later epochs would be larger still."""
+"""Largest epoch. Messages and pages cannot hold a larger one of a damaged file, and all later ones would be larger still."""
 
 _Milliseconds = Annotated[int, Field(ge=0, le=MAX_EPOCH)]
 
