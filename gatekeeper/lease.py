@@ -27,6 +27,7 @@ from typing import Self
 
 from pydantic_core import from_json
 
+from zerofleet.contracts.champions import MAX_EPOCH
 from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain, read_plain
 from zerofleet.errors import StaleEpoch, Unavailable
 from zerofleet.storage.files import atomic_publish, drop_unfinished, make_directory, try_lock
@@ -55,7 +56,12 @@ class Lease:
         except OSError as error:
             raise Unavailable(f"cannot create {directory}: {error}") from error
         path = directory / "gatekeeper_lease.json"
-        lock = open_plain(directory / ".gatekeeper.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            lock = open_plain(directory / ".gatekeeper.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise Unavailable(
+                f"cannot open {directory / '.gatekeeper.lock'}, want a file that this user may write: {error}"
+            ) from error
         if not try_lock(lock):
             os.close(lock)
             holder = _read(path)[0] or "another process"
@@ -135,6 +141,7 @@ def _parse(text: bytes) -> tuple[str, int]:
     """Return holder and epoch; an empty name and 0 for anything else."""
     try:
         says = from_json(text)
-        return str(says["holder"]), int(says["epoch"])
+        holder, epoch = str(says["holder"]), int(says["epoch"])
     except (ValueError, KeyError, TypeError, OverflowError):  # the last for an infinite epoch
         return "", 0
+    return (holder, epoch) if 0 <= epoch <= MAX_EPOCH else ("", 0)

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +39,7 @@ from inference_server.network import NetworkOutput
 from inference_server.settings import Precision
 from inference_server.warm_up import warm_up
 from zerofleet.contracts.manifests import Manifest
+from zerofleet.contracts.pacing import give_way
 from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable, VersionSkew
 from zerofleet.service.allocator import keep_freed_memory
 
@@ -88,15 +88,15 @@ class TorchBackend:
         """Number format of the device, such as `float32`."""
         return str(self.precision).removeprefix("torch.")
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> TorchNetwork:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> TorchNetwork:
         """Load a version whose files were verified, check its golden positions and warm it up.
 
-        Loading TorchScript executes code. Each step holds the GIL for up to 15 ms; a pause of `pause_s` before each lets
-        calls proceed. A version distorted by reduced precision is loaded in float32 instead. Raises `CorruptModel`;
-        `Unavailable` when memory or the disk fails, which is no fault of the version.
+        Loading TorchScript executes code. Each step holds the GIL for up to 15 ms; a paced thread gives way before each. A
+        version distorted by reduced precision is loaded in float32 instead. Raises `CorruptModel`; `Unavailable` when memory
+        or the disk fails, which is no fault of the version.
         """
         try:
-            return self._load_warm(path, manifest, max_batch=max_batch, pause_s=pause_s)
+            return self._load_warm(path, manifest, max_batch=max_batch)
         except (RuntimeError, MemoryError, OSError) as error:
             if isinstance(error, RuntimeError) and not _OUT_OF_MEMORY.search(str(error)):
                 raise
@@ -105,19 +105,19 @@ class TorchBackend:
                 f"model {manifest.model} version {manifest.version} cannot be loaded now ({text}); free memory on {self.device}"
             ) from error
 
-    def _load_warm(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float) -> TorchNetwork:
-        network = self._load_checked(path, manifest, pause_s)
-        warm_up(network, manifest, max_batch=max_batch, passes=WARM_UP_PASSES, pause_s=pause_s)
+    def _load_warm(self, path: Path, manifest: Manifest, *, max_batch: int) -> TorchNetwork:
+        network = self._load_checked(path, manifest)
+        warm_up(network, manifest, max_batch=max_batch, passes=WARM_UP_PASSES)
         return network
 
-    def _load_checked(self, path: Path, manifest: Manifest, pause_s: float) -> TorchNetwork:
-        network, output = self._load(path, manifest, self.precision, pause_s)
+    def _load_checked(self, path: Path, manifest: Manifest) -> TorchNetwork:
+        network, output = self._load(path, manifest, self.precision)
         try:
             check_answers(manifest, output)
         except CorruptModel as error:
             if self.precision is torch.float32:
                 raise
-            exact, exact_output = self._load(path, manifest, torch.float32, pause_s)
+            exact, exact_output = self._load(path, manifest, torch.float32)
             check_answers(manifest, exact_output)  # the version itself is sound: only the precision can be at fault
             if not _is_near(output, exact_output):
                 log.warning(
@@ -126,26 +126,24 @@ class TorchBackend:
                 network = exact
         return network
 
-    def _load(
-        self, path: Path, manifest: Manifest, precision: torch.dtype, pause_s: float
-    ) -> tuple[TorchNetwork, NetworkOutput]:
+    def _load(self, path: Path, manifest: Manifest, precision: torch.dtype) -> tuple[TorchNetwork, NetworkOutput]:
         """Return the network and its output for the golden positions."""
         states, legal, _, _ = manifest.golden.arrays()
         torch.set_num_threads(self._threads)
         try:
-            time.sleep(pause_s)
+            give_way()
             script: Any = torch.jit.load(path, map_location=self.device)  # type: ignore[no-untyped-call]
-            time.sleep(pause_s)
+            give_way()
             _require_finite(script, manifest)
             script = script.eval().to(precision).to(memory_format=torch.channels_last)
             # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while formatting the error.
             TorchNetwork(script, self.device, precision, self._threads).evaluate([states], [legal])
-            time.sleep(pause_s)
+            give_way()
             script = torch.jit.freeze(script)
             if not (self.on_gpu or _pools(manifest)):
-                time.sleep(pause_s)
+                give_way()
                 script = torch.jit.optimize_for_inference(script)
-            time.sleep(pause_s)
+            give_way()
             network = TorchNetwork(script, self.device, precision, self._threads)
             return network, network.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:

@@ -70,12 +70,12 @@ class ChosenBackend:
         self._first = first
         self._second = second
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> Network:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> Network:
         """See `Backend.load`. A version whose weights give other answers than its golden ones is left to the second too."""
         try:
-            return self._first.load(path, manifest, max_batch=max_batch, pause_s=pause_s)
+            return self._first.load(path, manifest, max_batch=max_batch)
         except Unsupported as error:
             log.info("model.backend_refused", version=manifest.version, reason=str(error))
         except CorruptModel as error:
             log.warning("model.backend_refused", version=manifest.version, reason=str(error))
-        return self._second.load(path, manifest, max_batch=max_batch, pause_s=pause_s)
+        return self._second.load(path, manifest, max_batch=max_batch)

@@ -42,7 +42,7 @@ class LateTorchBackend:
         self._opening = threading.Lock()
         self._opened: TorchBackend | None = None
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> Network:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> Network:
         """See `Backend.load`. Raises `Unavailable`, too, when torch cannot be imported, which is no fault of the version."""
         try:
             backend = self._open()
@@ -51,7 +51,7 @@ class LateTorchBackend:
                 f"model {manifest.model} version {manifest.version} needs torch, which cannot be imported ({error});"
                 " run `zerofleet doctor`"
             ) from error
-        return backend.load(path, manifest, max_batch=max_batch, pause_s=pause_s)
+        return backend.load(path, manifest, max_batch=max_batch)
 
     def _open(self) -> TorchBackend:
         with self._opening:

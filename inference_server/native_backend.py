@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from games import core
 from inference_server.answers import check_answers
-from inference_server.warm_up import warm_up
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
+from zerofleet.contracts.pacing import give_way
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.native import NativeNetwork, Unsupported, load_native
 from zerofleet.service.allocator import keep_freed_memory
 
 __all__ = ["NativeBackend"]
-
-_WARM_UP_PASSES = 1  # there is nothing to specialise; the pass touches the memory
 
 
 class NativeBackend:
@@ -28,20 +25,19 @@ class NativeBackend:
         self._float32 = float32
         keep_freed_memory()
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> NativeNetwork:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> NativeNetwork:
         """See `Backend.load`; reads the weights beside `path` and executes no code of the version.
 
         Raises `Unsupported` with the reason, too.
         """
-        if manifest.game not in core.available():
+        if not core.is_available(manifest.game):
             raise Unsupported(f"not supported: {manifest.game}, which is not installed")
         try:
             spec = core.make(manifest.game, **manifest.parameters).spec()
-            time.sleep(pause_s)
+            give_way()
             network = load_native(path.with_name(WEIGHTS_FILE), manifest, spec, threads=self._threads, float32=self._float32)
             states, legal, *_ = manifest.golden.arrays()
-            check_answers(manifest, network.evaluate([states], [legal]))
-            warm_up(network, manifest, max_batch=max_batch, passes=_WARM_UP_PASSES, pause_s=pause_s)
+            check_answers(manifest, network.evaluate([states], [legal]))  # no more warm-up: the kernel specialises nothing
         except MemoryError as error:
             raise Unavailable(
                 f"model {manifest.model} version {manifest.version} cannot be loaded now (memory is exhausted); free memory"

@@ -55,10 +55,10 @@ class Network(Protocol):
 class Backend(Protocol):
     """Loader of stored versions onto one device; `load` may run on any thread."""
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> Network:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> Network:
         """Return the network of a verified version: loaded, equal to its golden positions, and warmed up.
 
-        `path`: the version's TorchScript, beside its weights. A pause of `pause_s` before each step that holds the GIL lets
-        calls proceed. Raises `CorruptModel`, and `Unavailable` when memory or the disk fails.
+        `path`: the version's TorchScript, beside its weights. A paced thread (`zerofleet.contracts.pacing`) gives way before
+        each step that holds the GIL. Raises `CorruptModel`, and `Unavailable` when memory or the disk fails.
         """
         ...

@@ -10,13 +10,16 @@ front end and repeated in the answer; 0 outside requests.
     REFUSED {reason: count}       calls refused unread
     CONNECTIONS {open, refused}   open now, and refused since the last such frame
 
-The end of either process closes its socket, which the other sees at once.
+The end of either process closes its socket, which the other sees at once. A front end parses what clients send, so the device
+process checks each of its frames as it would a client's. Neither process keeps more than `CONGESTED_BYTES` that the other does
+not take, beside what is in progress: a front end then refuses calls, the device process reads no further requests of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import socket
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -31,10 +34,23 @@ from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["Channel", "Frame", "Kind", "Question", "answer_frame", "inference_of", "open_channel", "question_frame"]
+__all__ = [
+    "CONGESTED_BYTES",
+    "Channel",
+    "Frame",
+    "Kind",
+    "Question",
+    "answer_frame",
+    "inference_of",
+    "open_channel",
+    "question_frame",
+]
 
 MAX_FIELDS_BYTES = 1 << 20
 """Maximum size of the fields. Those of a request are bounded when it is packed; orders hold the tokens."""
+
+CONGESTED_BYTES = 16 << 20
+"""Unsent bytes above which the other process counts as too slow; more than any frame has."""
 
 _HEAD = struct.Struct("<BIII")  # kind, ticket, bytes of the fields, bytes of the tensors
 _CHARACTERS, _AXES = 64, 16  # more than the names and shapes of any model have, and than messages show
@@ -84,12 +100,18 @@ class Question(NamedTuple):
         try:
             fields = frame.fields
             tensors = [
-                Tensor(name, datatype, tuple(shape), content)
+                Tensor(_text(name), _text(datatype), tuple(map(_whole, shape)), content)
                 for (name, datatype, shape, _), content in zip(fields["tensors"], _parts(frame), strict=True)
             ]
-            names = fields["model"], fields["version"]
-            named = {name: fields[name] for name in ("outputs", "patience_s", "trace", "request_id")}
-            return cls(names, tensors, priority=Priority(fields["priority"]), **named)
+            return cls(
+                (_text(fields["model"]), _text(fields["version"])),
+                tensors,
+                [_text(name) for name in fields["outputs"]],
+                None if fields["patience_s"] is None else _seconds(fields["patience_s"]),
+                Priority(fields["priority"]),
+                _text(fields["trace"]),
+                _text(fields["request_id"]),
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidRequest("a frame is not a request for evaluations") from error
 
@@ -136,11 +158,31 @@ def _parts(frame: Frame) -> list[bytes]:
     """Return the contents of the tensors of a frame; raises `ValueError` unless they are the whole of it."""
     found, start = [], 0
     for _, _, _, size in frame.fields["tensors"]:
+        if size < 0:
+            raise ValueError(f"a tensor has {size} bytes")
         found.append(frame.content[start : start + size])
         start += size
     if start != len(frame.content):
         raise ValueError(f"a frame has {len(frame.content)} bytes of tensors, want {start}")
     return found
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"got {type(value).__name__}, want a text")
+    return value
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"got {type(value).__name__}, want a whole number")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if not isinstance(value, float | int) or math.isnan(value):
+        raise ValueError(f"got {value!r}, want seconds")
+    return float(value)
 
 
 def _frame(kind: Kind, ticket: int, fields: Any, contents: Sequence[bytes] = ()) -> list[bytes]:
@@ -155,6 +197,9 @@ class Channel(asyncio.Protocol):
     on_close  called once, with the reason, when the connection has ended
     """
 
+    reads_when_congested = True
+    """Whether frames are read while the other process does not take those sent to it."""
+
     def __init__(self) -> None:
         self.on_frame: Callable[[Frame], None] = lambda frame: None
         self.on_close: Callable[[str], None] = lambda reason: None
@@ -162,10 +207,24 @@ class Channel(asyncio.Protocol):
         self._leaving: list[bytes] = []
         self._transport: Any = None
         self._reason = ""
+        self.congested = False
+        """Whether more than `CONGESTED_BYTES` wait for the other process."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; called by asyncio."""
         self._transport = transport
+        self._transport.set_write_buffer_limits(high=CONGESTED_BYTES)
+
+    def pause_writing(self) -> None:
+        """Note that the other process does not keep up; called by asyncio."""
+        self.congested = True
+        if not self.reads_when_congested:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Note that it does again; called by asyncio."""
+        self.congested = False
+        self._transport.resume_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Report the end; called by asyncio."""
@@ -178,8 +237,8 @@ class Channel(asyncio.Protocol):
         try:
             for frame in self._frames():
                 self.on_frame(frame)
-        except (ValueError, KeyError, TypeError, InvalidRequest) as error:
-            self.close(f"a frame was malformed: {error}")
+        except Exception as error:  # of the frame: JSON nested too deeply, a second LISTENING, fields of another type
+            self.close(f"a frame was malformed: {str(error) or type(error).__name__}")
 
     def send(self, kind: Kind, ticket: int = 0, fields: Any = None) -> None:
         """Send a frame without tensors."""

@@ -17,6 +17,9 @@ from zerofleet.telemetry import metrics, request_ids, tracing
 
 __all__ = ["FrontLink"]
 
+REASONS = frozenset({"calls", "connections", "memory", "overload", "slow", "token"})
+"""Reasons for which a front end refuses calls."""
+_MOST_COUNTED = 1 << 31
 _LABELS = ("UNARY", SERVICE, "ModelInfer")
 _METHOD = f"/{SERVICE}/ModelInfer"
 _SPAN = "zerofleet.front_end/ModelInfer"
@@ -41,6 +44,7 @@ class FrontLink:
         self._positions = metrics.FRONT_POSITIONS.labels(front=str(index))
         self._started = metrics.GRPC_STARTED.labels(*_LABELS)
         self._handling = metrics.GRPC_HANDLING.labels(*_LABELS)
+        channel.reads_when_congested = False
         channel.on_frame = self._take
         channel.on_close = self._end
 
@@ -80,14 +84,16 @@ class FrontLink:
                     task.cancel()
             case Kind.REFUSED:
                 for reason, count in frame.fields.items():
-                    metrics.INFERENCE_REFUSED.labels(reason=reason).inc(count)
+                    if reason not in REASONS:  # each makes a time series
+                        raise InvalidRequest("a front end refused calls for an unknown reason")
+                    metrics.INFERENCE_REFUSED.labels(reason=reason).inc(_count(count))
             case Kind.CONNECTIONS:
-                self._count_connections(frame.fields["open"])
-                metrics.GRPC_CONNECTIONS_REFUSED.inc(frame.fields["refused"])
+                self._count_connections(_count(frame.fields["open"]))
+                metrics.GRPC_CONNECTIONS_REFUSED.inc(_count(frame.fields["refused"]))
             case Kind.LISTENING:
                 self.listening.set_result(None)
             case Kind.FAILED:
-                self.listening.set_exception(InvalidRequest(frame.fields["text"]))
+                self.listening.set_exception(InvalidRequest(str(frame.fields["text"])))
                 self.listening.exception()
             case _:
                 raise InvalidRequest(f"a front end sent {frame.kind.name}")
@@ -129,3 +135,10 @@ class FrontLink:
         finally:
             self._handling.observe(time.monotonic() - began_s)
             metrics.GRPC_HANDLED.labels(*_LABELS, code.name).inc()
+
+
+def _count(value: object) -> int:
+    """Return a count; raises `InvalidRequest` for anything else, which metrics would add or refuse."""
+    if type(value) is not int or not 0 <= value < _MOST_COUNTED:
+        raise InvalidRequest(f"a front end counted {str(value)[:20]}")
+    return value

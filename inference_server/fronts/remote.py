@@ -20,6 +20,7 @@ HOLD_S = 0.01
 """Time for which calls are refused unread after the device process refused one for its full queue."""
 _TICKETS = 2**32
 _CODES = {int(code.value[0]): code for code in grpc.StatusCode}
+_SLOW = "the device process takes no more requests now; try again later"
 _CLOSED = (grpc.StatusCode.UNAVAILABLE, "the device process of the server ended; use another server or try again later")
 
 
@@ -45,6 +46,8 @@ class RemotePlane:
 
     def full(self) -> str | None:
         """Return the reason to reject a request unread, None while there may be room."""
+        if self._channel.congested:
+            return _SLOW
         return self._full if self._loop.time() < self._full_until_s else None
 
     async def infer(
@@ -61,6 +64,8 @@ class RemotePlane:
         Cancellation: the request leaves the device's queue; others are not affected.
         """
         require_names(*names)
+        if self._channel.congested:  # a cancelled request returns its bytes to the bounds of calls, but has not left yet
+            raise RefusedByDevice(grpc.StatusCode.RESOURCE_EXHAUSTED, _SLOW)
         self._ticket = ticket = (self._ticket + 1) % _TICKETS
         future: asyncio.Future[Inference] = self._loop.create_future()
         self._waiting[ticket] = future

@@ -41,7 +41,7 @@ class FuzzNetwork:
 class FuzzLoader:
     """Loads `FuzzNetwork`."""
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> FuzzNetwork:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> FuzzNetwork:
         """Load a version."""
         return FuzzNetwork()
 

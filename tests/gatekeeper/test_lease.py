@@ -1,4 +1,6 @@
 import errno
+import os
+from pathlib import Path
 
 import pytest
 
@@ -91,7 +93,18 @@ def _refuse(descriptor):
     raise OSError(28, "No space left on device")
 
 
-@pytest.mark.parametrize("content", ['{"holder": "a", "epoch": 1e999}', "[]", "7", '{"holder": "a"}', "{"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"holder": "a", "epoch": 1e999}',
+        '{"holder": "a", "epoch": 36893488147419103232}',
+        '{"holder": "a", "epoch": -3}',
+        "[]",
+        "7",
+        '{"holder": "a"}',
+        "{",
+    ],
+)
 def test_a_lease_that_cannot_be_read_begins_again_above_the_pointers_epoch(tmp_path, content):
     with Lease.acquire(tmp_path) as lease:
         lease.next_epoch()
@@ -99,3 +112,10 @@ def test_a_lease_that_cannot_be_read_begins_again_above_the_pointers_epoch(tmp_p
     path.write_text(content)
     with Lease.acquire(tmp_path, above=6) as lease:
         assert lease.next_epoch(above=6) == 7
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, lambda path: path.symlink_to(path)])
+def test_a_lock_that_is_no_file_makes_the_lease_unavailable_and_is_named(tmp_path, make):
+    make(tmp_path / ".gatekeeper.lock")
+    with pytest.raises(Unavailable, match=r"gatekeeper\.lock, want a file"):
+        Lease.acquire(tmp_path)

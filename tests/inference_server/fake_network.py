@@ -78,7 +78,7 @@ class FakeLoader:
         self.hold.set()
         self.loading = threading.Event()
 
-    def load(self, path, manifest, *, max_batch: int, pause_s: float = 0.0) -> FakeNetwork:
+    def load(self, path, manifest, *, max_batch: int) -> FakeNetwork:
         self.loading.set()
         assert self.hold.wait(60)
         assert path.is_file()

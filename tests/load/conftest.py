@@ -16,6 +16,8 @@ def pytest_addoption(parser):
     group = parser.getgroup("load")
     group.addoption("--seconds", type=float, default=60.0, help="how long the server is flooded")
     group.addoption("--clients", type=int, default=200, help="clients that flood it")
+    group.addoption("--fronts", type=int, default=0, help="front ends of the server that is flooded; 0 for none")
+    group.addoption("--fronts-nice", type=int, default=0, help="by how much their priority is lower than the device's")
     group.addoption("--promotions", type=int, default=100, help="promotions in a row")
 
 

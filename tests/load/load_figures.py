@@ -51,6 +51,8 @@ class Overload:
     memory_mib: Sequence[float]
     worker_rate_before: float
     worker_rate_after: float
+    processor_s: tuple[float, float]
+    """Processor time during the flood: of the device's process, and of the front ends."""
 
     @property
     def capacity(self) -> float:
@@ -105,12 +107,16 @@ class Overload:
             ("refused calls as the flooding clients see them, ms", str(refused_flood)),
             ("answered calls as the flooding clients see them, ms", str(latency(self.flood.get("OK", ())))),
             ("memory of the server before, most, growth between halves; MiB", self._memory()),
+            ("processor seconds a second of the device's process, of front ends", self._processor()),
             ("a worker's positions a second before, after", f"{self.worker_rate_before:,.0f}, {self.worker_rate_after:,.0f}"),
         ]
         return table(f"{self.rows} positions a request, {self.seconds:.0f} s of flood", rows)
 
     def _rate(self, found: Mapping[str, Sequence[float]]) -> str:
         return f"{len(found.get('OK', ())) * self.rows / self.capacity_s:,.0f}"
+
+    def _processor(self) -> str:
+        return ", ".join(f"{part / self.seconds:.2f}" for part in self.processor_s)
 
     def _memory(self) -> str:
         return f"{self.memory_before_mib:.0f}, {max(self.memory_mib):.0f}, {self.memory_growth_mib:+.1f}"

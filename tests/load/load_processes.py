@@ -122,9 +122,16 @@ class Server:
     def __init__(self, process: subprocess.Popen[bytes], address: str) -> None:
         self.address = address
         self.about = psutil.Process(process.pid)
+        self.fronts = self.about.children()
 
     def memory_mib(self) -> float:
-        return self.about.memory_info().rss / MIB
+        """Resident memory of all its processes."""
+        return sum(part.memory_info().rss for part in (self.about, *self.fronts)) / MIB
+
+    def processor_s(self) -> tuple[float, float]:
+        """Processor time so far of the device's process, and of the front ends."""
+        device, *fronts = (sum(part.cpu_times()[:2]) for part in (self.about, *self.fronts))
+        return device, sum(fronts)
 
     @contextlib.contextmanager
     def watched(self, every_s: float = 0.5) -> Iterator[list[float]]:

@@ -20,6 +20,7 @@ def overload(**changes):
         "memory_mib": [100.0, 130.0, 120.0, 131.0],
         "worker_rate_before": 50.0,
         "worker_rate_after": 49.0,
+        "processor_s": (1.0, 0.5),
     }
     return Overload(**(given | changes))
 
@@ -62,4 +63,5 @@ def test_the_page_shows_every_figure():
     page = overload().page()
     assert "| goodput under the flood | 800, 80% of capacity |" in page
     assert "| of them within 50 ms | 75.0% |" in page
+    assert "| processor seconds a second of the device's process, of front ends | 0.50, 0.25 |" in page
     assert "nan" not in page

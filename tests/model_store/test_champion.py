@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -24,6 +25,18 @@ def store(store, files, manifest):
 def test_a_damaged_pointer_is_an_error_and_not_an_absent_champion(store, place, text):
     place.write("champion.json", text.encode())
     with pytest.raises(CorruptModel):
+        store.champion(MODEL)
+
+
+@pytest.mark.parametrize("number", ["epoch", "promoted_at_ms", "version"])
+@pytest.mark.parametrize("value", [b"18446744073709551617", b"-1"])
+def test_a_pointer_with_a_number_that_no_message_can_hold_is_refused_with_its_name(store, place, number, value):
+    store.write_champion(MODEL, 2, epoch=1, reason="first")
+    place.write(
+        "champion.json",
+        re.sub(rb'"%s": \d+' % number.encode(), b'"%s": %s' % (number.encode(), value), place.read("champion.json")),
+    )
+    with pytest.raises(CorruptModel, match=number):
         store.champion(MODEL)
 
 

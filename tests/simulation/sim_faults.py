@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sim_world import World
 
 PAUSE_S = 0.5  # virtual time between two disturbances, on average
+OVERTAKES_WITHIN_S, LOOKS_EVERY_S = 3.0, 0.005  # virtual time
 CLIENTS = ("worker-1", "worker-2", "trainer", "gatekeeper")
 SERVERS = ("stream", "gatekeeper", "inference")
 
@@ -32,6 +33,7 @@ class Disturber:
         self._world, self._rng = world, rng
         self._client = SimGatekeeperClient(world.network, rng=random.Random(world.seed))
         self._numbers = itertools.count(1)
+        self._intruders: set[asyncio.Task[None]] = set()
         self._kinds = {
             self.kill: 3,
             self.power_loss: 1,
@@ -42,11 +44,19 @@ class Disturber:
             self.operator: 2,
             self.bad_record: 3,
             self.forged_submission: 2,
+            self.submission_before_its_trainers: 2,
             self.full_disk: 1,
         }
 
     async def run(self) -> None:
         """Disturb until the world is no longer faulty."""
+        try:
+            await self._disturb()
+        finally:
+            for intruder in self._intruders:
+                intruder.cancel()
+
+    async def _disturb(self) -> None:
         while self._world.faulty:
             await asyncio.sleep(self._rng.expovariate(1 / PAUSE_S))
             kind = self._rng.choices(list(self._kinds), list(self._kinds.values()))[0]
@@ -63,12 +73,7 @@ class Disturber:
 
     async def power_loss(self) -> None:
         """Kill everything, and leave what is durable."""
-        world = self._world
-        world.trace("power loss")
-        for process in [one for one in world.loop.processes if one is not world.loop.root]:
-            world.crash(process)
-        world.disk.lose_power()
-        world.checks.after_power_loss()
+        self._world.lose_power()
 
     async def partition(self) -> None:
         """Cut a client off from a server."""
@@ -103,6 +108,22 @@ class Disturber:
         """Submit a version with the hash of another content."""
         if versions := self._world.checks.store.versions(MODEL):
             await self._client.submit(MODEL, self._rng.choice(versions), "0" * 64)
+
+    async def submission_before_its_trainers(self) -> None:
+        """Submit the next version with the hash of another content as soon as it is stored, before or beside its trainer."""
+        intruder = asyncio.ensure_future(self._overtake())
+        self._intruders.add(intruder)
+        intruder.add_done_callback(self._intruders.discard)
+
+    async def _overtake(self) -> None:
+        store, ends_s = self._world.checks.store, self._world.loop.time() + OVERTAKES_WITHIN_S
+        known = max(store.versions(MODEL), default=0)
+        while self._world.loop.time() < ends_s:
+            if (newest := max(self._world.checks.store.versions(MODEL), default=0)) > known:
+                with suppress(ZerofleetError):
+                    await self._client.submit(MODEL, newest, "0" * 64)
+                return
+            await asyncio.sleep(LOOKS_EVERY_S)
 
     async def full_disk(self) -> None:
         """Let a fifth of all writes fail for a while."""

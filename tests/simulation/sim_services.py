@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -34,13 +35,16 @@ from zerofleet.errors import CorruptModel, ModelNotFound
 from zerofleet.evaluators.base import Evaluation
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.service.lifecycle import Service
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.streams.memory import MemoryStream
 
 if TYPE_CHECKING:
     from sim_world import World
 
 MODEL = "tic_tac_toe"
 LEARNER = "counting"
+LOG_FILE_BYTES = 4 << 10
 
 
 class CountingLearner(LearnerInOrder):
@@ -183,6 +187,12 @@ def _worker_settings(root: Path, seed: int, name: str) -> WorkerSettings:
     )
 
 
+def small_files() -> Any:
+    """Return a context in which a file of the game log is full after some ten games."""
+    defaults = GameLog.open.__func__.__kwdefaults__  # type: ignore[attr-defined]
+    return mock.patch.dict(defaults, {"segment_bytes": LOG_FILE_BYTES})
+
+
 async def inference_main(world: World) -> None:
     """Be an inference server until killed."""
     server = SimInference(world.root / "models", world.seed, world.checks.note_loaded)
@@ -241,3 +251,19 @@ async def worker_main(world: World, name: str) -> None:
     await play.run(service, world.checks.watched(client.watch(MODEL)))
     if lost := sorted(handed_over - world.checks.published):
         world.fail(f"P8: a worker stopped in order without {len(lost)} of its finished games, such as {lost[0]}")
+
+
+class Acknowledged:
+    """Handle of the stream that tells the world which games the trainer has acknowledged."""
+
+    def __init__(self, handle: MemoryStream, world: World) -> None:
+        self._handle, self._world = handle, world
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+    async def acknowledge(self, entry_ids: Any) -> None:
+        entries = self._handle._store.entries
+        self._world.checks.acknowledged |= {entries[one].uid for one in entry_ids if one in entries}
+        await self._handle.acknowledge(entry_ids)
+        self._world.note_acknowledgement()

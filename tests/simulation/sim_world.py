@@ -38,10 +38,12 @@ from sim_loop import Process, SimLoop, Stalled
 from sim_network import Network, Rates, StreamHandle
 from sim_services import (
     LEARNER,
+    Acknowledged,
     CountingLearner,
     Exporter,
     gatekeeper_main,
     inference_main,
+    small_files,
     trainer_main,
     worker_main,
 )
@@ -59,6 +61,7 @@ LONGEST_S = 3_000.0  # virtual time in which the games must be published
 REST_S = 600.0  # virtual time after the last fault in which the fleet must come to rest
 STEPS_BETWEEN_KILLS = 800  # callbacks, on average
 FAULTY_JOBS = 0.02
+LOSSES_AFTER_ACKNOWLEDGEMENTS = 0.02
 EPOCH_S = 1_700_000_000.0  # wall-clock time at virtual time 0
 
 
@@ -112,7 +115,7 @@ class World:
 
     def open_stream(self) -> StreamHandle:
         """Return a connection to the game stream."""
-        return StreamHandle(self.network, _Acknowledged(self.stream.another(), self.checks), self.checks.published.add)
+        return StreamHandle(self.network, Acknowledged(self.stream.another(), self), self.checks.published.add)
 
     async def forever(self) -> None:
         """Wait until the process is killed."""
@@ -224,6 +227,20 @@ class World:
         """Count a fault."""
         self.outcome.faults[fault] += 1
 
+    def lose_power(self) -> None:
+        """Kill everything, and leave what is durable."""
+        self.trace("power loss")
+        for process in [one for one in self.loop.processes if one is not self.loop.root]:
+            self.crash(process)
+        self.disk.lose_power()
+        self.checks.after_power_loss()
+
+    def note_acknowledgement(self) -> None:
+        """Games were acknowledged, and must be durable: now and then the power is lost at once."""
+        if self.faulty and self.rng.random() < LOSSES_AFTER_ACKNOWLEDGEMENTS:
+            self.count("power loss after an acknowledgement")
+            self.loop.call_soon(self.lose_power, context=self.loop.root.context)
+
     async def stop(self, name: str) -> None:
         """Stop a service in order, as SIGTERM does."""
         process = self.running.get(name)
@@ -324,21 +341,6 @@ class World:
             sys.unraisablehook = before
 
 
-class _Acknowledged:
-    """Handle of the stream that tells the checks which games the trainer has acknowledged."""
-
-    def __init__(self, handle: MemoryStream, checks: Checks) -> None:
-        self._handle, self._checks = handle, checks
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._handle, name)
-
-    async def acknowledge(self, entry_ids: Any) -> None:
-        entries = self._handle._store.entries
-        self._checks.acknowledged |= {entries[one].uid for one in entry_ids if one in entries}
-        await self._handle.acknowledge(entry_ids)
-
-
 def _gatekeeper_fakes() -> Any:
     """Return the helpers of the gatekeeper's tests."""
     name = "simulation_gatekeeper"
@@ -353,11 +355,10 @@ def _gatekeeper_fakes() -> Any:
 
 def simulate(seed: int, *, games: int = 200, follow: Callable[[str], None] | None = None) -> Outcome:
     """Run one simulation in a folder of its own; `follow` receives each line of the trace as it is written."""
-    with ExitStack() as stack:
+    with ExitStack() as stack, _quiet(), small_files():
         shared = Path("/dev/shm")
         folder = Path(tempfile.mkdtemp(prefix="zerofleet-simulation-", dir=shared if shared.is_dir() else None))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        stack.enter_context(_quiet())
         world = World(seed, games=games, folder=folder, follow=follow)
         declaration = LearnerDeclaration(implementation=f"{CountingLearner.__module__}:CountingLearner")
         stack.enter_context(mock.patch.dict(LEARNERS, {LEARNER: declaration}))

@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from zerofleet.contracts.manifests import Manifest, StoredFile, require_golden
+from zerofleet.contracts.pacing import give_way
 from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import CorruptModel
 
@@ -43,15 +44,20 @@ VERSION_FILES = frozenset({MODEL_FILE, WEIGHTS_FILE, "model.py"})  # every versi
 _BYTECODE = re.compile(r"model\.[\w.-]+\.pyc")  # written by Triton's Python beside an imported model.py
 _CHUNK_BYTES = 1 << 20
 _LONGEST_NAME_SHOWN = 60
+_STRIDE = 64  # operations of a pickle, about 0.1 ms
 
 # Globals and operations in the pickles of a TorchScript archive. The exporter writes no others.
 _GLOBALS = re.compile(
     r"__torch__\.[\w.]+ \w+|torch \w+Storage|torch\._utils _rebuild_tensor_v2|torch\.jit\._pickle \w+|collections OrderedDict"
 )
-_OPERATIONS = re.compile(
-    "PROTO|STOP|MARK|GLOBAL|NEWOBJ|REDUCE|BUILD|BINPERSID|(LONG_)?BIN(PUT|GET)|NONE|NEWTRUE|NEWFALSE|BININT[12]?|LONG1|BINFLOAT|"
-    "BINUNICODE|(SHORT_)?BINSTRING|EMPTY_(TUPLE|LIST|DICT)|TUPLE[123]?|APPENDS?|SETITEMS?"
-)
+_OPERATIONS = frozenset({
+    "PROTO", "STOP", "MARK", "GLOBAL", "NEWOBJ", "REDUCE", "BUILD", "BINPERSID", "BINPUT", "LONG_BINPUT", "BINGET",
+    "LONG_BINGET", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE",
+    "BINSTRING", "SHORT_BINSTRING", "EMPTY_TUPLE", "EMPTY_LIST", "EMPTY_DICT", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3",
+    "APPEND", "APPENDS", "SETITEM", "SETITEMS",
+})  # fmt: skip
+_MEMO_WRITES = frozenset({"BINPUT", "LONG_BINPUT"})
+_MEMO_READS = frozenset({"BINGET", "LONG_BINGET"})
 _STORAGES = {
     "torch FloatStorage": "<f4",
     "torch DoubleStorage": "<f8",
@@ -108,6 +114,7 @@ def check_files(directory: Path, manifest: Manifest, *, max_bytes: int) -> None:
         )
     for name, stored in sorted(manifest.files.items()):
         path = directory / name
+        give_way()
         require_plain_file(path, max_bytes=max_bytes)
         found = describe_file(path)
         if found.size != stored.size:
@@ -134,10 +141,12 @@ def _check_archive(path: Path, max_bytes: int) -> None:
         with zipfile.ZipFile(path) as archive:
             _check_entries(path, archive.infolist(), max_bytes)
             for entry in archive.infolist():
+                give_way()
                 folder = {"data.pkl": "data", "constants.pkl": "constants"}.get(entry.filename.partition("/")[2])
                 if entry.filename.endswith("pkl"):
                     storages = _storages(archive.read(entry), where=f"{path}: {entry.filename}")
                     for key, storage in storages.items():
+                        give_way()
                         name = f"{entry.filename.partition('/')[0]}/{folder}/{key}"
                         if not _is_finite(archive, name, _STORAGES[storage]):
                             raise CorruptModel(f"{path}: {name} is not finite; training diverged or the file was changed")
@@ -172,14 +181,16 @@ def _storages(pickled: bytes, *, where: str) -> dict[str, str]:
     memo: dict[object, object] = {}
     values: list[object] = []  # since the last mark
     before = ""
-    for opcode, argument, _ in pickletools.genops(pickled):
+    for number, (opcode, argument, _) in enumerate(pickletools.genops(pickled)):
         operation = opcode.name
-        if not _OPERATIONS.fullmatch(operation) or (operation == "GLOBAL" and not _GLOBALS.fullmatch(str(argument))):
+        if not number % _STRIDE:
+            give_way()
+        if operation not in _OPERATIONS or (operation == "GLOBAL" and not _GLOBALS.fullmatch(str(argument))):
             shown = f"{operation} {str(argument)[:_LONGEST_NAME_SHOWN]!r}"
             raise CorruptModel(f"{where} holds {shown}, which TorchScript never writes; refusing to load it")
         if operation == "MARK":
             values = []
-        elif operation.endswith("BINPUT"):
+        elif operation in _MEMO_WRITES:
             memo[argument] = values[-1] if values else None
             continue
         elif operation == "BINPERSID":
@@ -187,7 +198,7 @@ def _storages(pickled: bytes, *, where: str) -> dict[str, str]:
             if found.setdefault(key, storage) != storage or storage not in _STORAGES:
                 raise CorruptModel(f"{where} names a tensor in a form that TorchScript never writes; refusing to load it")
         elif operation != "TUPLE":
-            values.append(memo.get(argument) if operation.endswith("BINGET") else argument)
+            values.append(memo.get(argument) if operation in _MEMO_READS else argument)
         before = operation
     return found
 
@@ -217,6 +228,7 @@ def _is_finite(archive: zipfile.ZipFile, name: str, dtype: str) -> bool:
 
 
 def _check_weights(path: Path) -> None:
+    give_way()
     try:
         weights = load_file(path)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -224,5 +236,6 @@ def _check_weights(path: Path) -> None:
     if not weights:
         raise CorruptModel(f"{path} holds no tensors; publish the model again")
     for name, tensor in weights.items():
+        give_way()
         if np.issubdtype(tensor.dtype, np.floating) and not np.isfinite(tensor).all():
             raise CorruptModel(f"{path}: tensor {name} is not finite; training diverged or the file was changed")

@@ -137,11 +137,12 @@ class Unit(ctypes.Structure):
 def tile_array(tiling: Tiling) -> ctypes.Array[Tile]:
     """Return the tiles of a board as the library reads them."""
     made = []
+    first = tiling.first
     for tile in tiling.tiles:
         made.append(Tile(tile.rows, tile.columns))
         made[-1].inputs[:], made[-1].outputs[:] = tile.inputs, tile.outputs
         for i, point in enumerate(tile.points):
-            made[-1].count[i], made[-1].first[i] = tiling.count[point], tiling.first[point]
+            made[-1].count[i], made[-1].first[i] = tiling.count[point], first[point]
             made[-1].rank[i], made[-1].skew[i] = tile.rank[point], SKEW * point
     return (Tile * len(made))(*made)
 

@@ -18,6 +18,7 @@ import numpy as np
 from games.core import GameSpec
 from zerofleet.contracts.heads import AUXILIARY_HEADS
 from zerofleet.contracts.manifests import Manifest
+from zerofleet.contracts.pacing import give_way
 from zerofleet.errors import CorruptModel, InvalidRequest
 from zerofleet.evaluators.native import library
 from zerofleet.evaluators.native.library import Instructions
@@ -207,10 +208,12 @@ def _tower(
         layers += [
             weights.folded(f"trunk.blocks.{i}.conv{j}", f"trunk.blocks.{i}.norm{j}", channels, channels, 3, 3) for j in (1, 2)
         ]
+        give_way()
     packed = []
     for kernels, shift in layers:
         if hexagonal:  # the two far corners; see trainer.tower.HexConv2d
             kernels[:, :, 0, 0] = kernels[:, :, 2, 2] = 0.0
+        give_way()
         packed.append(packer.convolution(transformed(kernels), shift))
     return packed
 
@@ -262,6 +265,7 @@ def _widths(settings: Mapping[str, object], name: str, answers: int) -> tuple[in
 def _head(packer: _Packer, weights: _Weights, name: str, sizes: tuple[int, int], widths: tuple[int, int, int]) -> library.Head:
     features, cells = sizes
     channels, hidden, answers = widths
+    give_way()
     kernels, bias = weights.folded(f"{name}.conv", f"{name}.norm", channels, features, 1, 1)
     read = np.zeros((packer.grouped(features), channels))
     read[:features] = kernels[:, :, 0, 0].T
