@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import time
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 
+from games.core import Game
 from games.positions import parameters_text
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
 from zerofleet.contracts.played import PlayedGame, SearchedMove
@@ -46,7 +48,7 @@ def encode_record(
         schema=SCHEMA,
         uid=uid,
         game=played.game.spec().name,
-        parameters=parameters_text(played.game),
+        parameters=_parameters(played.game),
         rules_version=played.game.spec().rules_version,
         seat_versions=[max(version, 0) for version in played.versions],
         seed=played.seed,
@@ -64,18 +66,28 @@ def encode_record(
 
 
 def _encode_move(move: SearchedMove) -> pb.SearchedMove:
-    return pb.SearchedMove(
+    written = pb.SearchedMove(
         ply=move.ply,
         model_version=move.model_version,
         actions=move.actions.tolist(),
         visits=move.visits.tolist(),
         target=move.target.tolist(),
-        root_value=move.root_value.tolist() if move.model_version else (),
         flags=move.flags,
         behaviour=move.behaviour,
-        pool=move.pool.tolist(),
-        pool_scores=move.pool_scores.tolist(),
     )
+    if move.model_version:
+        written.root_value[:] = move.root_value.tolist()
+    if len(move.pool):
+        written.pool[:] = move.pool.tolist()
+    if len(move.pool_scores):
+        written.pool_scores[:] = move.pool_scores.tolist()
+    return written
+
+
+@functools.lru_cache(maxsize=8)
+def _parameters(game: Game) -> dict[str, str]:
+    """Return the parameters of a game as text, the same dictionary for all its records; do not change it."""
+    return parameters_text(game)
 
 
 def decode_record(data: bytes) -> pb.GameRecord:
