@@ -103,7 +103,7 @@ class Lane:
             self._give_up(slot, "drain")
 
     async def _step(self, drafts: Mapping[int, Draft]) -> None:
-        """Absorb the last evaluation, search until leaves wait, and evaluate them. After an interruption the leaves still wait.
+        """Search until leaves wait, and evaluate them; the next step absorbs that. After an interruption the leaves still wait.
 
         `drafts`: openings of idle slots that need an evaluation, which shares the request of the leaves; then their games
         begin.
@@ -123,6 +123,8 @@ class Lane:
             if searched:
                 heads = [head[:searched] for head in found.extra_heads]
                 self._unabsorbed = found.policy[:searched], found.value[:searched], heads
+                if not isinstance(self._block, SearchBlock):  # without a tree, an evaluation plays a move in every slot
+                    await self._in_thread(self._absorb)
             self._begin_drafted(drafts, found.value[searched:])
             if gone:
                 await self._abandon_older("version_gone")
