@@ -26,6 +26,7 @@ __all__ = ["FinishedGame", "GameRegister", "Ticket", "game_seed"]
 
 _OUTCOMES = ("first_player", "second_player", "third_player", "fourth_player", "fifth_player", "sixth_player")
 
+
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """A game in progress."""
@@ -62,7 +63,6 @@ class GameRegister:
         self._log = structlog.get_logger().bind()  # for lines of every game: an unbound logger is made anew for each
         self._wins = {outcome: metrics.WINS_IN_ONE.labels(outcome=outcome) for outcome in ("taken", "overlooked")}
         self._samples = {weight: metrics.SELFPLAY_SAMPLES.labels(weight=weight) for weight in ("full", "reduced")}
-        self._show_figures()
 
     def begin(self, version: int) -> Ticket:
         """Return the ticket of a new game."""
@@ -100,13 +100,11 @@ class GameRegister:
         self._wins["overlooked"].inc(facts.wins_overlooked)
         self._samples["full"].inc(facts.samples)
         self._samples["reduced"].inc(facts.reduced_samples)
-
-    def _show_figures(self) -> None:
-        """Export the figures of the latest games at each scrape of /metrics."""
-        metrics.RESIGNED_GAMES.set_function(lambda: self.figures.resigned_ratio)
-        metrics.TARGET_ENTROPY.set_function(lambda: self.figures.target_entropy)
-        metrics.DISTINCT_OPENINGS.set_function(lambda: self.figures.distinct_openings_ratio)
-        metrics.NEW_POSITIONS.set_function(lambda: self.figures.new_positions_ratio)
+        figures = self._diagnostics.figures
+        metrics.RESIGNED_GAMES.set(figures.resigned_ratio)
+        metrics.TARGET_ENTROPY.set(figures.target_entropy)
+        metrics.DISTINCT_OPENINGS.set(figures.distinct_openings_ratio)
+        metrics.NEW_POSITIONS.set(figures.new_positions_ratio)
 
     @property
     def figures(self) -> Figures:

@@ -2,8 +2,8 @@
 
 Its lanes are those of the product, with openings, diagnostics and records of finished games, so that a position costs what it
 costs in a run; only the gatekeeper and the stream are missing: one version is played, and records are dropped. For each line on
-standard input, a number of seconds, it plays for that time and writes a line of JSON: positions, games, seconds, and the latency
-of each request. In between it is idle.
+standard input, a number of seconds, it plays for that time and writes a line of JSON: positions, games, seconds, and the
+latency of each request. In between it is idle.
 """
 
 from __future__ import annotations

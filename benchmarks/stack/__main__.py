@@ -3,10 +3,13 @@
     python -m benchmarks.stack --workers 1 2 4 --transport shared_memory --seconds 6 --rounds 3
     python -m benchmarks.stack --workers 1 --device gpu            # 250 us a batch and 250 ns a row: 4 M positions a second
     python -m benchmarks.stack --workers 2 --transport grpc --front-ends 2
+    python -m benchmarks.stack --preset gpu --cache 0 --simulations 100        # nearly every simulation asks the device
 
 The lanes of a self-play worker search Connect Four and send each block of leaves to an inference server in another process;
 worker i uses server i modulo the number of servers. The numbers of workers take turns in each round, since other work on the
 machine disturbs them; medians over the rounds are printed.
+
+Without a network the games are alike, so that a block's cache answers more than in a run: `--cache 0` turns it off.
 
 The rate by the wall clock depends on the cores and on other work. The processor time of a process for a million positions
 depends on them less; from it follow the limit of a process on a core of its own, and upper bounds for machines with more cores.

@@ -85,7 +85,12 @@ async def _play(given: argparse.Namespace) -> None:
     async with connected_evaluator(given.target, _GAME, transport=given.transport, timeout_s=60.0) as evaluator:
         counter = Counter(evaluator)
         crew = make_crew(
-            _GAME, settings, evaluator=counter, outlet=outlet, thread=thread, rng=random.Random(given.seed)  # noqa: S311
+            _GAME,
+            settings,
+            evaluator=counter,
+            outlet=outlet,
+            thread=thread,
+            rng=random.Random(given.seed),  # noqa: S311
         )
         warm_up(_GAME, settings, crew.openings)
         crew.adopted.adopt(1)

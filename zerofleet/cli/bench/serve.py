@@ -75,7 +75,7 @@ class ServeFigures:
     raw_by_batch: dict[str, float]
     served_positions_per_second: float
     positions_per_game: float
-    """Evaluated positions for each game of the workers, with an untrained network; 0 where games take too long to count them."""
+    """Evaluated positions for each game of the workers, with an untrained network; 0 where games take too long."""
     ratio: float
     ratio_by_round: list[float]
     mean_batch: float
