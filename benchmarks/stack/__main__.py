@@ -11,7 +11,7 @@ machine disturbs them; medians over the rounds are printed.
 
 Without a network the games are alike, so that a block's cache answers more than in a run: `--cache 0` turns it off.
 
-The rate by the wall clock depends on the cores and on other work. The processor time of a process for a million positions
+The rate in wall-clock time depends on the cores and on other work. The processor time of a process for a million positions
 depends on them less; from it follow the limit of a process on a core of its own, and upper bounds for machines with more cores.
 """
 
@@ -52,7 +52,7 @@ def report(plan: Plan, turns: list[Turn], expected: list[tuple[int, int]]) -> st
     rates = sorted(round(each.positions_per_s) for each in turns)
     lines = [
         f"{', '.join(f'{count} x {kind}' for kind, count in plan.processes.items())}, {plan.transport}, {plan.lanes} lanes of"
-        f" {plan.slots}: {turn.positions_per_s:,.0f} positions/s by the wall clock ({rates[0]:,} to {rates[-1]:,}),"
+        f" {plan.slots}: {turn.positions_per_s:,.0f} positions/s in wall-clock time ({rates[0]:,} to {rates[-1]:,}),"
         f" {turn.simulations_per_position:.2f} simulations a position"
     ]
     for kind, used in usage.items():

@@ -29,7 +29,7 @@ class Plan:
     workers: int = 1
     servers: int = 1
     front_ends: int = 0
-    """Front ends of each server; 0 or 1: the server itself speaks gRPC."""
+    """Front ends of each server; 0 or 1: gRPC ends in the server itself."""
     transport: Transport = "shared_memory"
     max_batch: int = 4096
     batch_us: float = 0.0
