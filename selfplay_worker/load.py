@@ -91,16 +91,17 @@ async def play(game: Game, settings: WorkerSettings, meter: Meter, *, version: i
 
 async def _serve(given: argparse.Namespace) -> None:
     game = make(given.game, **dict(text.split("=", 1) for text in given.set))
-    settings = WorkerSettings(
-        game=given.game,
-        game_parameters=parameters_text(game),
-        preset=given.preset,
-        inference_address=given.target,
-        transport=given.transport,
-        run_seed=given.seed,
-        incarnation=1,
-        worker_id="load",
-    )
+    values = {
+        "game": given.game,
+        "game_parameters": parameters_text(game),
+        "preset": given.preset,
+        "inference_address": given.target,
+        "transport": given.transport,
+        "run_seed": given.seed,
+        "incarnation": 1,
+        "worker_id": "load",
+    }
+    settings = WorkerSettings.model_validate(values)
     async with (
         connected_evaluator(given.target, game, transport=given.transport, retry_s=0.0) as evaluator,  # the lanes retry
         asyncio.TaskGroup() as group,

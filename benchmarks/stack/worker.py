@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.stack.figures import Reading
@@ -126,4 +125,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

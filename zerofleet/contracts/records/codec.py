@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 import time
@@ -10,7 +9,6 @@ from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 
-from games.core import Game
 from games.positions import parameters_text
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
 from zerofleet.contracts.played import PlayedGame, SearchedMove
@@ -48,7 +46,7 @@ def encode_record(
         schema=SCHEMA,
         uid=uid,
         game=played.game.spec().name,
-        parameters=_parameters(played.game),
+        parameters=parameters_text(played.game),
         rules_version=played.game.spec().rules_version,
         seat_versions=[max(version, 0) for version in played.versions],
         seed=played.seed,
@@ -82,12 +80,6 @@ def _encode_move(move: SearchedMove) -> pb.SearchedMove:
     if len(move.pool_scores):
         written.pool_scores[:] = move.pool_scores.tolist()
     return written
-
-
-@functools.lru_cache(maxsize=8)
-def _parameters(game: Game) -> dict[str, str]:
-    """Return the parameters of a game as text, the same dictionary for all its records; do not change it."""
-    return parameters_text(game)
 
 
 def decode_record(data: bytes) -> pb.GameRecord:
