@@ -27,6 +27,7 @@ import structlog
 from inference_server.data_plane import DataPlane
 from inference_server.queueing import RequestOutput, Ticket
 from inference_server.registry import ServedVersion
+from zerofleet.contracts.heads import Output
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS
 from zerofleet.contracts.priorities import Priority, level_of
 from zerofleet.contracts.shared_memory import (
@@ -225,7 +226,7 @@ class BlockConnection:
         if count > len(contract.outputs):
             known = ", ".join(output.name for output in contract.outputs)
             raise InvalidRequest(f"{request.extra_heads} extra heads are wanted; this version has {known}")
-        return tuple(OutputShape.of(output.datatype, output.width) for output in contract.outputs[:count])
+        return _output_shapes(contract.outputs, count)
 
     def _answer(self, queued: _Queued, future: Answered) -> None:
         """Send the reply of a request that is done; called by its future."""
@@ -268,6 +269,12 @@ class BlockConnection:
             self.close("the client does not read its replies")
         except OSError as error:
             self.close(f"the connection failed: {error}")
+
+
+@functools.lru_cache(maxsize=64)
+def _output_shapes(outputs: tuple[Output, ...], count: int) -> tuple[OutputShape, ...]:
+    """Return the shapes of the first outputs of a model."""
+    return tuple(OutputShape.of(output.datatype, output.width) for output in outputs[:count])
 
 
 def _refusal(request: Request, error: Exception) -> Reply:

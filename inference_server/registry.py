@@ -8,10 +8,12 @@ to it, and its memory is freed with the last of them.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import structlog
@@ -27,6 +29,7 @@ from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.naming import MAX_MESSAGE_BYTES, require_model_name
 from zerofleet.contracts.pacing import paced
+from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.promotions import recent_versions
 from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable, VersionSkew, ZerofleetError
 from zerofleet.storage.model_store import ModelStore
@@ -48,6 +51,11 @@ class ServedVersion:
     contract: Contract
     network: Network
     statistics: VersionStatistics = field(default_factory=VersionStatistics)
+    _counted: Any = field(init=False, repr=False)  # positions of the model, of all its versions
+
+    def __post_init__(self) -> None:
+        """Look up the counter once: each batch increments it."""
+        object.__setattr__(self, "_counted", metrics.INFERENCE_POSITIONS.labels(model=self.manifest.model))
 
     @property
     def version(self) -> int:
@@ -71,11 +79,17 @@ class ServedVersion:
     def count(self, report: BatchReport) -> None:
         """See `CountedNetwork.count`."""
         self.statistics.add_batch(report)
-        metrics.INFERENCE_POSITIONS.labels(model=self.manifest.model).inc(report.rows)
+        self._counted.inc(report.rows)
         metrics.INFERENCE_BATCH_SIZE.observe(report.rows)
         metrics.INFERENCE_BUSY.inc(report.compute_s)
         for wait in report.waits:
-            metrics.INFERENCE_QUEUE_TIME.labels(priority=str(wait.priority.value)).observe(wait.seconds)
+            _queue_time(wait.priority).observe(wait.seconds)
+
+
+@functools.cache
+def _queue_time(priority: Priority) -> Any:
+    """Return the histogram of a priority, looked up once: each request is observed."""
+    return metrics.INFERENCE_QUEUE_TIME.labels(priority=str(priority.value))
 
 
 class Registry:

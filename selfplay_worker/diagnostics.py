@@ -16,12 +16,13 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from games.compiled import lean
 from selfplay_worker.game_walk import GameWalk, walk
 from zerofleet.contracts.endings import ENDINGS, Ending, ending_of
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED
 from zerofleet.search import PlayedGame, SearchedMove
 
-__all__ = ["ENDINGS", "LINE_PLIES", "Diagnostics", "Figures", "GameFacts"]
+__all__ = ["ENDINGS", "LINE_PLIES", "Diagnostics", "Figures", "GameFacts", "warm_up"]
 
 LINE_PLIES = 8
 """Plies of the lines compared as openings, drawn ones included."""
@@ -103,9 +104,8 @@ class Diagnostics:
         self._weigh(facts, +1)
         if len(self._latest) > self._window_games:
             self._weigh(self._latest.popleft(), -1)
-        self._lines.add(tuple(played.moves[:LINE_PLIES].tolist()))
-        for key in walked.keys.tolist():
-            self._positions.add(key)
+        self._lines.add_all([tuple(played.moves[:LINE_PLIES].tolist())])
+        self._positions.add_all(walked.keys.tolist())
         return facts
 
     @property
@@ -149,20 +149,24 @@ class _Window(Generic[Key]):
     _counts: dict[Key, int] = field(default_factory=dict)
     _latest_new: int = 0
 
-    def add(self, key: Key) -> None:
-        """Add a key, in place of the oldest if there are `size`."""
-        is_new = key not in self._counts
-        if len(self._keys) == self.size:
-            oldest, was_new = self._keys.popleft()
-            self._latest_new -= was_new
-            self._counts[oldest] -= 1
-            if not self._counts[oldest]:
-                del self._counts[oldest]
-        self._keys.append((key, is_new))
-        self._latest_new += is_new
-        self.added += 1
-        self.new += is_new
-        self._counts[key] = self._counts.get(key, 0) + 1
+    def add_all(self, added: Sequence[Key]) -> None:
+        """Add keys one by one, each in place of the oldest if there are `size`."""
+        keys, counts = self._keys, self._counts
+        for key in added:
+            count = counts.get(key, 0)
+            is_new = not count
+            counts[key] = count + 1
+            keys.append((key, is_new))
+            self._latest_new += is_new
+            self.new += is_new
+            if len(keys) > self.size:
+                oldest, was_new = keys.popleft()
+                self._latest_new -= was_new
+                if counts[oldest] == 1:
+                    del counts[oldest]
+                else:
+                    counts[oldest] -= 1
+        self.added += len(added)
 
     @property
     def distinct_ratio(self) -> float:
@@ -173,6 +177,11 @@ class _Window(Generic[Key]):
     def new_ratio(self) -> float:
         """Share of the keys in the window that were new when they came."""
         return self._latest_new / len(self._keys) if self._keys else 0.0
+
+
+def warm_up() -> None:
+    """Load the compiled code, or compile it."""
+    _sum_entropies(np.ones(1), np.ones(1, dtype=np.int64))
 
 
 def _facts(played: PlayedGame, walked: GameWalk) -> GameFacts:
@@ -204,8 +213,19 @@ def _entropy(moves: Sequence[SearchedMove]) -> float:
         return 0.0
     weights = [move.target if len(move.target) else move.visits for move in moves]
     lengths = [len(row) for row in weights]
-    joined = np.concatenate(weights).astype(np.float64)
-    totals = np.add.reduceat(joined, np.cumsum([0, *lengths[:-1]]))
-    shares = joined / np.repeat(totals, lengths)
-    shares = shares[shares > 0.0]
-    return float(-(shares * np.log(shares)).sum())
+    return float(_sum_entropies(np.concatenate(weights).astype(np.float64), np.array(lengths, dtype=np.int64)))
+
+
+@lean
+def _sum_entropies(weights: np.ndarray, lengths: np.ndarray) -> float:
+    """Return the sum of the entropies of rows of weights (float64, one after the other) with lengths (int64 [n]), in nats."""
+    found, first = 0.0, 0
+    for length in lengths:
+        total = 0.0
+        for i in range(first, first + length):
+            total += weights[i]
+        for i in range(first, first + length):
+            if weights[i] > 0.0:
+                found -= weights[i] / total * np.log(weights[i] / total)
+        first += length
+    return found

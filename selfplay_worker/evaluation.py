@@ -97,7 +97,7 @@ class PatientEvaluator:
 
     async def _ask(self, batch: LeafBatch, version: ModelVersion) -> Evaluation | None:
         """Return the evaluation, or None when the version is neither served nor the adopted one, nor one that stays."""
-        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
+        backoff: Backoff | None = None
         while True:
             began_s = time.monotonic()
             try:
@@ -114,6 +114,7 @@ class PatientEvaluator:
                     self._note_missing(version, error, began_s)
                 else:
                     self._note_failure(error, began_s)
+                backoff = backoff or Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
                 await backoff.pause()
                 metrics.count_eval_retry(error)
                 continue

@@ -26,8 +26,6 @@ __all__ = ["FinishedGame", "GameRegister", "Ticket", "game_seed"]
 
 _OUTCOMES = ("first_player", "second_player", "third_player", "fourth_player", "fifth_player", "sixth_player")
 
-log = structlog.get_logger()
-
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
@@ -62,6 +60,9 @@ class GameRegister:
         self._incarnation = settings.incarnation or (1 if self._sync else secrets.randbits(63))
         self._resignation = resignation
         self._diagnostics = Diagnostics()
+        self._log = structlog.get_logger().bind()  # for lines of every game: an unbound logger is made anew for each
+        self._wins = {outcome: metrics.WINS_IN_ONE.labels(outcome=outcome) for outcome in ("taken", "overlooked")}
+        self._samples = {weight: metrics.SELFPLAY_SAMPLES.labels(weight=weight) for weight in ("full", "reduced")}
 
     def begin(self, version: int) -> Ticket:
         """Return the ticket of a new game."""
@@ -86,7 +87,7 @@ class GameRegister:
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome_of(played.scores)).inc()
         self._count(played)
-        log.debug("game.finished", game_uid=ticket.uid, plies=len(played.moves), version=ticket.version)
+        self._log.debug("game.finished", game_uid=ticket.uid, plies=len(played.moves), version=ticket.version)
         tracing.note(ticket.span, plies=len(played.moves), outcome=outcome_of(played.scores))
         ticket.span.end()
         payload = encode_record(played, worker_id=self._worker, uid=ticket.uid)
@@ -95,10 +96,10 @@ class GameRegister:
     def _count(self, played: PlayedGame) -> None:
         facts = self._diagnostics.note(played)
         metrics.GAMES_ENDED.labels(ending=facts.ending).inc()
-        metrics.WINS_IN_ONE.labels(outcome="taken").inc(facts.wins_taken)
-        metrics.WINS_IN_ONE.labels(outcome="overlooked").inc(facts.wins_overlooked)
-        metrics.SELFPLAY_SAMPLES.labels(weight="full").inc(facts.samples)
-        metrics.SELFPLAY_SAMPLES.labels(weight="reduced").inc(facts.reduced_samples)
+        self._wins["taken"].inc(facts.wins_taken)
+        self._wins["overlooked"].inc(facts.wins_overlooked)
+        self._samples["full"].inc(facts.samples)
+        self._samples["reduced"].inc(facts.reduced_samples)
         figures = self._diagnostics.figures
         metrics.RESIGNED_GAMES.set(figures.resigned_ratio)
         metrics.TARGET_ENTROPY.set(figures.target_entropy)
@@ -115,7 +116,7 @@ class GameRegister:
         self._resignation.abandoned(ticket.number)
         metrics.GAMES_ACTIVE.dec()
         metrics.GAMES_ABANDONED.labels(reason=reason).inc()
-        log.debug("game.abandoned", game_uid=ticket.uid, version=ticket.version, reason=reason)
+        self._log.debug("game.abandoned", game_uid=ticket.uid, version=ticket.version, reason=reason)
         tracing.note(ticket.span, abandoned=reason)
         ticket.span.end()
 

@@ -79,6 +79,7 @@ class Lane:
         self._version = 0  # the adopted version this lane has acted on
         self._last_played = 0  # version of the last finished game
         self._counted = SearchCounters(0, 0, 0)
+        self._unabsorbed: tuple[np.ndarray, np.ndarray, list[np.ndarray]] | None = None
         self._cached = metrics.EVALUATIONS.labels(source="cache")
 
     async def run(self) -> None:
@@ -102,12 +103,12 @@ class Lane:
             self._give_up(slot, "drain")
 
     async def _step(self, drafts: Mapping[int, Draft]) -> None:
-        """Search until leaves wait, evaluate them, absorb the evaluation. After an interruption the leaves still wait.
+        """Search until leaves wait, and evaluate them; the next step absorbs that. After an interruption the leaves still wait.
 
         `drafts`: openings of idle slots that need an evaluation, which shares the request of the leaves; then their games
         begin.
         """
-        leaves: Leaves = await self._in_thread(self._block.advance)
+        leaves = await self._in_thread(self._advance)
         self._count()
         wanted = _joined(leaves, list(drafts.values()), self._version)
         if not len(wanted.batch):
@@ -121,10 +122,23 @@ class Lane:
             searched = len(leaves.batch)
             if searched:
                 heads = [head[:searched] for head in found.extra_heads]
-                await self._in_thread(self._block.absorb, found.policy[:searched], found.value[:searched], heads)
+                self._unabsorbed = found.policy[:searched], found.value[:searched], heads
+                if not isinstance(self._block, SearchBlock):  # without a tree, an evaluation plays a move in every slot
+                    await self._in_thread(self._absorb)
             self._begin_drafted(drafts, found.value[searched:])
             if gone:
-                self._abandon_older("version_gone")
+                await self._abandon_older("version_gone")
+
+    def _advance(self) -> Leaves:
+        """Absorb the last evaluation and search on: one visit of the search thread for each block of leaves."""
+        self._absorb()
+        return self._block.advance()
+
+    def _absorb(self) -> None:
+        """Absorb the last evaluation, unless that is done."""
+        if self._unabsorbed is not None:
+            evaluation, self._unabsorbed = self._unabsorbed, None
+            self._block.absorb(*evaluation)
 
     async def _in_thread(self, work: Callable[..., Result], *arguments: Any) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._crew.thread, work, *arguments)
@@ -138,13 +152,14 @@ class Lane:
             self._block.set_exploration(await self._crew.exploration.share_of(adopted))
         self._version = adopted
         if self._crew.staleness == "drop":
-            self._abandon_older("stale")
+            await self._abandon_older("stale")
         elif self._crew.staleness == "switch":
             for slot in self._games:
                 self._block.set_versions(slot, [adopted] * self._seats)
 
-    def _abandon_older(self, reason: str) -> None:
-        """Abandon every game that began with a version other than the adopted one."""
+    async def _abandon_older(self, reason: str) -> None:
+        """Abandon every game that began with a version other than the adopted one. Cancellation: as `run`."""
+        await self._in_thread(self._absorb)  # games are abandoned while no leaves wait
         for slot, ticket in list(self._games.items()):
             if ticket.version != self._crew.adopted.version:
                 self._block.abandon(slot)

@@ -50,9 +50,10 @@ class ResignationCalibration:
         self._window_games = window_games
         self._resigned = np.zeros(steps, dtype=np.int64)  # [T], sums over the window
         self._false = np.zeros(steps, dtype=np.int64)  # [T]
-        self._running: dict[int, None] = {}  # numbers of running games, in order of start
+        self._running: set[int] = set()  # numbers of running games
         self._ended: dict[int, np.ndarray | None] = {}  # ended games that wait for older ones
         self._next = 0
+        self._oldest = 1  # number of the oldest game that is not counted yet
 
     @property
     def enabled(self) -> bool:
@@ -62,7 +63,7 @@ class ResignationCalibration:
     def started(self) -> int:
         """Register the start of a game; return its number."""
         self._next += 1
-        self._running[self._next] = None
+        self._running.add(self._next)
         return self._next
 
     def finished(self, number: int, played: PlayedGame) -> None:
@@ -86,11 +87,11 @@ class ResignationCalibration:
         return float(self._false[index] / self._resigned[index])
 
     def _end(self, number: int, outcomes: np.ndarray | None) -> None:
-        del self._running[number]
+        self._running.remove(number)
         self._ended[number] = outcomes
-        oldest_running = next(iter(self._running), self._next + 1)
-        for ready in sorted(n for n in self._ended if n < oldest_running):
-            known = self._ended.pop(ready)
+        while self._oldest in self._ended:
+            known = self._ended.pop(self._oldest)
+            self._oldest += 1
             if known is not None:
                 self._take_in(known)
 

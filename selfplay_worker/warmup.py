@@ -9,7 +9,7 @@ import structlog
 
 from games import positions
 from games.core import Game
-from selfplay_worker import game_walk
+from selfplay_worker import diagnostics, game_walk
 from selfplay_worker.openings import Openings
 from selfplay_worker.opposition import make_opponents
 from selfplay_worker.settings import WorkerSettings
@@ -30,6 +30,7 @@ def warm_up(game: Game, settings: WorkerSettings, openings: Openings) -> None:
     began = time.monotonic()
     openings.warm_up()
     game_walk.warm_up(game)
+    diagnostics.warm_up()
     if settings.selfplay.mode == "afterstates":
         warm_up_afterstates(game, settings.afterstates)
     elif settings.selfplay.mode == "action_values":

@@ -40,7 +40,7 @@ def found(request, tmp_path_factory):
     asked = write_request(folder / "request", game, rows=ROWS, version=version)
     with (
         serving(store.root, folder / "log", "--inference.front-ends", str(fronts)) as server,
-        talking("-m", "zerofleet.cli.bench.load", "--target", server.address) as worker,
+        talking("-m", "selfplay_worker.load", "--target", server.address) as worker,
         flooding(server.address, asked, processes=3, nice=CLIENT_NICE) as flood,
         flooding(server.address, asked, processes=1, nice=0) as probe,
     ):

@@ -20,6 +20,7 @@ COSTS = Costs(
     memory_per_game=100_000.0,
     evaluations_per_device=100_000.0,
     evaluations_per_worker_core=50_000.0,
+    evaluations_per_game=0.0,
     bytes_asked=30.0,
     bytes_answered=20.0,
     samples_per_second=10_000.0,
@@ -46,6 +47,13 @@ def test_the_figures_follow_from_the_costs():
     assert found.stream_memory_bytes == pytest.approx(10_000_000.0)
     assert found.load["workers"] == pytest.approx(1.0)
     assert found.load["inference servers"] == pytest.approx(0.5)
+
+
+def test_measured_evaluations_of_a_game_replace_the_upper_bound_unless_a_length_is_given():
+    measured = replace(COSTS, evaluations_per_game=100.0)
+    assert make_plan(measured, LAPTOP, gpus=1, workers=1, limits=Limits()).evaluations_per_game == pytest.approx(100.0)
+    longer = make_plan(measured, LAPTOP, gpus=1, workers=1, plies=40.0, limits=Limits())
+    assert longer.evaluations_per_game == pytest.approx(950.0)
 
 
 @pytest.mark.parametrize(

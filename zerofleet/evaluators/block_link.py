@@ -44,7 +44,9 @@ class _Posted:
 
     ticket: int
     version: int
-    shape: tuple[int, int, int]  # rows, packed_bytes, L
+    rows: int
+    outputs_at: int
+    """Offset of the outputs in the region."""
     future: asyncio.Future[Arrays]
 
 
@@ -142,7 +144,7 @@ class BlockLink:
         shape, slot = (rows, packed_bytes, max_legal), self._free[-1]
         start = slot * self._slot_bytes
         try:
-            states, legal, _ = inputs(self._region, start, shape, end=start + self._slot_bytes)
+            states, legal, outputs_at = inputs(self._region, start, shape, end=start + self._slot_bytes)
             states[:], legal[:] = batch.states, batch.legal
         except ValueError as error:  # of arrays whose rows differ in number
             self._places.release()
@@ -152,7 +154,7 @@ class BlockLink:
             raise
         self._free.pop()
         self._ticket = (self._ticket + 1) % 2**32
-        posted = self._posted[slot] = _Posted(self._ticket, version, shape, self._loop.create_future())
+        posted = self._posted[slot] = _Posted(self._ticket, version, rows, outputs_at, self._loop.create_future())
         request = Request(
             Kind.EVALUATE, priority, slot, self._ticket, *shape, batch.extra_heads, version, max(0, int(timeout_s * 1e6))
         )
@@ -198,10 +200,8 @@ class BlockLink:
         elif reply.version != posted.version:
             raise InvalidRequest(f"version {reply.version} replied to a request for version {posted.version}")
         else:
-            start = reply.slot * self._slot_bytes
-            _, _, begin = inputs(self._region, start, posted.shape, end=start + self._slot_bytes)
-            rows = outputs(self._region, begin, start + self._slot_bytes, posted.shape[0], reply.outputs)
-            found = [array.copy() for array in rows]
+            end = (reply.slot + 1) * self._slot_bytes
+            found = [array.copy() for array in outputs(self._region, posted.outputs_at, end, posted.rows, reply.outputs)]
         del self._posted[reply.slot]
         self._free.append(reply.slot)
         self._places.release()

@@ -26,9 +26,9 @@ async def evaluate_by_version(evaluate: Evaluate, batch: LeafBatch, versions: np
     Sends one request per version, concurrently. Raises the errors of `evaluate`; the first if several requests fail.
     Cancellation: cancels the requests.
     """
+    if (versions == versions[0]).all():
+        return await evaluate(batch, version=ModelVersion(int(versions[0])))
     wanted = [ModelVersion(int(version)) for version in np.unique(versions)]
-    if len(wanted) == 1:
-        return await evaluate(batch, version=wanted[0])
     places = [np.flatnonzero(versions == version) for version in wanted]
     parts = [LeafBatch(batch.states[rows], batch.legal[rows], batch.extra_heads, batch.head_width) for rows in places]
     found = await all_of(evaluate(part, version=version) for version, part in zip(wanted, parts, strict=True))

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from games import core
+from games import core, positions
 from games.core import Game
 from games.errors import IllegalMove
 from games.kit.randomness import uniform
@@ -43,6 +43,7 @@ from zerofleet.search.tree_view import TreeNode, view_node
 __all__ = ["ABSORBED", "LAST_SEED", "MOST_VALUE", "Leaves", "SearchBlock", "SearchCounters"]
 
 LAST_SEED = (1 << 63) - 1  # fits signed and unsigned words alike
+NO_ACTION = -1  # of no game
 MOST_VALUE = 1.001  # 1 plus rounding of a mean of scores in [-1, 1]
 ABSORBED: Final = ("C", "W")
 """Evaluations as compiled code takes them: an array that cannot be written, as of a message, is another type, compiled anew."""
@@ -163,17 +164,14 @@ class SearchBlock:
                 raise ValueError(f"version {version} is neither a model version (1 and up) nor EXTERNAL ({kernel.EXTERNAL})")
 
     def _play_opening(self, slot: int, state: core.State, opening: Sequence[int]) -> None:
-        legal = self._arena.legal
         self._history.versions[slot] = 0
-        remembers = self.settings.repetition == "history"
-        for ply, action in enumerate(opening):
-            count = core.legal_actions(self.game, state, legal)
-            if action not in legal[:count]:
-                raise IllegalMove(f"move {ply + 1} of the opening is {action}; legal: {legal[:count].tolist()}")
-            if remembers:
-                self._arena.past[slot, ply] = core.repetition_key(self.game, state)
-            core.play(self.game, state, action)
-            self._history.moves[slot, ply] = action
+        actions = self.game.spec().num_actions
+        line = np.array([action if 0 <= action < actions else NO_ACTION for action in opening], dtype=np.int64)
+        keeps = self.settings.repetition == "history"
+        played = kernel.play_opening(self.game, self._arena, self._history, slot, line, keeps)
+        if played < len(line):
+            legal = positions.legal(self.game, state)
+            raise IllegalMove(f"move {played + 1} of the opening is {opening[played]}; legal: {legal}")
 
     def advance(self) -> Leaves:
         """Run every slot until it waits for evaluations or a move, or is finished; return the leaves.

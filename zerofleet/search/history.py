@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from games.compiled import lean
 from zerofleet.contracts.played import TARGET_UNIT, SearchedMove
 from zerofleet.search.arena import History
 
@@ -45,11 +46,28 @@ def _fixed_points(weights: np.ndarray) -> np.ndarray:
 
     A row with a positive sum becomes 65535 exactly: the largest remainders are rounded up, the first of equal ones first.
     """
-    totals = weights.sum(axis=1, dtype=np.float64, keepdims=True)
-    scaled = weights / np.where(totals > 0.0, totals, 1.0) * TARGET_UNIT
-    units = np.floor(scaled)
-    rest = np.where(totals > 0.0, TARGET_UNIT - units.sum(axis=1, keepdims=True), 0.0)
-    order = np.argsort(units - scaled, axis=1, kind="stable")
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(weights.shape[1])[None, :], axis=1)
-    return np.asarray(units + (ranks < rest), dtype=np.uint16)
+    units = np.zeros(weights.shape, dtype=np.uint16)
+    _write_fixed_points(np.asarray(weights, dtype=np.float64), weights.sum(axis=1, dtype=np.float64), units)
+    return units
+
+
+@lean
+def _write_fixed_points(weights: np.ndarray, totals: np.ndarray, units: np.ndarray) -> None:
+    """Write `_fixed_points` of weights (float64 [n, m], overwritten) with their sums (float64 [n]) into `units`."""
+    for row in range(weights.shape[0]):
+        if totals[row] <= 0.0:
+            continue
+        rest = TARGET_UNIT
+        for i in range(weights.shape[1]):
+            scaled = weights[row, i] / totals[row] * TARGET_UNIT
+            whole = np.floor(scaled)
+            units[row, i] = np.uint16(whole)
+            rest -= int(whole)
+            weights[row, i] = scaled - whole
+        for _ in range(rest):
+            largest = 0
+            for i in range(1, weights.shape[1]):
+                if weights[row, i] > weights[row, largest]:
+                    largest = i
+            units[row, largest] += np.uint16(1)
+            weights[row, largest] = -1.0

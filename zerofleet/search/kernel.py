@@ -38,7 +38,7 @@ from zerofleet.search.tree import (
     wide,
 )
 
-__all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree", "settle"]
+__all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree", "play_opening", "settle"]
 
 EXTERNAL = -1
 NO_SEARCH = -1  # budget of a forced move: below the visits of any root, evaluated or not
@@ -51,6 +51,27 @@ def new_tree(game: Any, arena: Arena, g: int) -> None:
     slot.nodes = 0
     slot.edges = 0
     add_node(game, tree_of(arena, g), slot, wide(NO_NODE), wide(NO_NODE))
+
+
+@lean
+def play_opening(game: Any, arena: Arena, history: History, g: int, line: np.ndarray, keeps: bool) -> int:
+    """Play the moves (int64 [n]) of an opening at slot g's root; return the index of the first illegal one, n if there is none.
+
+    `keeps`: also note the repetition keys of the positions before them.
+    """
+    state = arena.states[g, ROOT]
+    for ply in range(line.shape[0]):
+        count = core.legal_actions(game, state, arena.legal)
+        listed = 0
+        for i in range(count):
+            listed += arena.legal[i] == line[ply]
+        if listed == 0:
+            return ply
+        if keeps:
+            arena.past[g, ply] = core.repetition_key(game, state)
+        core.play(game, state, wide(line[ply]))
+        history.moves[g, ply] = line[ply]
+    return line.shape[0]  # type: ignore[no-any-return]
 
 
 @lean

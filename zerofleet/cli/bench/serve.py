@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +27,7 @@ from games.positions import parameters_text
 from zerofleet.cli import screen
 from zerofleet.cli.bench.person import Person, PersonPriority
 from zerofleet.cli.bench.processes import SHOWN_LINES, BenchProcess, started
+from zerofleet.cli.bench.serve_figures import ServeFigures
 from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.priorities import Priority
@@ -42,6 +43,7 @@ __all__ = ["ServeFigures", "run", "serve"]
 START_TIMEOUT_S = 120.0
 ROUNDS = 5
 WARM_UP_S = 2.0
+MOST_WARM_UP_S = 60.0
 VERSION = 1
 _READY = '"service.ready"'  # event in the log of a service that is ready
 
@@ -52,45 +54,6 @@ class Carrier(StrEnum):
     AUTO = "auto"
     GRPC = "grpc"
     SHARED_MEMORY = "shared_memory"
-
-
-@dataclass(frozen=True, slots=True)
-class ServeFigures:
-    """Results of one measurement."""
-
-    game: str
-    preset: str
-    network: str
-    transport: str
-    threads: int
-    workers: int
-    lanes: int
-    slots: int
-    seconds: float
-    """Total time of serving, over all rounds."""
-    raw_positions_per_second: float
-    """Throughput of the bare loop at its best batch size."""
-    raw_best_batch: int
-    raw_by_batch: dict[str, float]
-    served_positions_per_second: float
-    ratio: float
-    ratio_by_round: list[float]
-    mean_batch: float
-    batch_fill: dict[str, float]
-    """Share of positions by batch size; key `64` covers batches of 33 to 64 positions."""
-    requests_per_second: float
-    bytes_asked_per_position: float
-    """Size of the request tensors: packed planes and legal actions."""
-    bytes_answered_per_position: float
-    """Size of the reply tensors."""
-    latency_ms: dict[str, float]
-    """Latency of the workers' requests."""
-    person_latency_ms: dict[str, float] | None
-    """Latency of a person's requests, one position each, beside the workers; None without a person."""
-    device_busy_share: float
-    server_cores: float
-    """CPU time of the server per wall-clock time: device thread and wire."""
-    worker_cores: float
 
 
 class Bench:
@@ -105,6 +68,8 @@ class Bench:
         self._threads = threads
         self._transport = transport
         self._model = model_name(game)
+        self.counts_games = False
+        """Whether games end at a steady rate, so that positions by game are meaningful."""
         self._address = f"unix:{directory}/bench.sock"
         parameters = [f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()]
         self._common = ["--run-dir", str(directory), "--game", game.spec().name, "--preset", preset, *parameters]
@@ -120,14 +85,29 @@ class Bench:
             await self._start(
                 stack,
                 f"worker-{index}",
-                *("zerofleet.cli.bench.load", "--target", self._address, "--version", str(VERSION)),
+                *("selfplay_worker.load", "--target", self._address, "--version", str(VERSION)),
                 *("--transport", self._transport),
                 *("--game", self._game.spec().name, "--preset", self._preset, "--seed", str(seed + index * 1_000_000)),
                 *(word for name, value in parameters_text(self._game).items() for word in ("--set", f"{name}={value}")),
             )
             for index in range(workers)
         ]
-        await asyncio.gather(self.bare.run_for(WARM_UP_S), *(worker.run_for(WARM_UP_S) for worker in self.workers))
+        await self.bare.run_for(WARM_UP_S)
+        await self._warm_up_workers()
+
+    async def _warm_up_workers(self) -> None:
+        """Let the workers play until as many games have ended as they play at once: the first to end are the short ones.
+
+        Bounded by `MOST_WARM_UP_S`; games that take longer are not counted by game.
+        """
+        chosen = named_preset(self._game, self._preset).selfplay
+        waited = len(self.workers) * chosen.lanes * chosen.slots
+        for _ in range(round(MOST_WARM_UP_S / WARM_UP_S)):
+            found = await asyncio.gather(*(worker.run_for(WARM_UP_S) for worker in self.workers))
+            waited -= sum(each["games"] for each in found)
+            if waited <= 0:
+                break
+        self.counts_games = waited <= 0
 
     async def served(self, seconds: float, person: Person | None = None) -> dict[str, Any]:
         """Let the workers play for `seconds`, beside a person's requests; return positions, latencies, counters."""
@@ -138,6 +118,7 @@ class Bench:
         after = await self._statistics()
         return {
             "positions": sum(each["positions"] for each in found),
+            "games": sum(each["games"] for each in found) if self.counts_games else 0,
             "seconds": max(each["seconds"] for each in found),
             "bytes_asked": sum(each["bytes_asked"] for each in found),
             "bytes_answered": sum(each["bytes_answered"] for each in found),
@@ -242,7 +223,7 @@ def _figures(
     by_batch = {rows: sum(r[rows][0] for r in raw) / sum(r[rows][1] for r in raw) for rows in raw[0]}
     best = max(by_batch, key=lambda rows: by_batch[rows])
     seconds = sum(each["seconds"] for each in served)
-    positions = sum(each["positions"] for each in served)
+    positions, games = (sum(each[name] for each in served) for name in ("positions", "games"))
     batches: dict[int, int] = {}
     for each in served:
         for rows, count in each["batches"].items():
@@ -266,6 +247,7 @@ def _figures(
         raw_best_batch=int(best),
         raw_by_batch={rows: round(rate) for rows, rate in by_batch.items()},
         served_positions_per_second=round(positions / seconds),
+        positions_per_game=round(positions / games, 1) if games else 0.0,
         ratio=round(positions / seconds / by_batch[best], 4),
         ratio_by_round=[round(ratio, 3) for ratio in by_round],
         mean_batch=round(sum(r * n for r, n in batches.items()) / max(1, sum(batches.values())), 1),

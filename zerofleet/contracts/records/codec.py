@@ -64,18 +64,22 @@ def encode_record(
 
 
 def _encode_move(move: SearchedMove) -> pb.SearchedMove:
-    return pb.SearchedMove(
+    written = pb.SearchedMove(
         ply=move.ply,
         model_version=move.model_version,
         actions=move.actions.tolist(),
         visits=move.visits.tolist(),
         target=move.target.tolist(),
-        root_value=move.root_value.tolist() if move.model_version else (),
         flags=move.flags,
         behaviour=move.behaviour,
-        pool=move.pool.tolist(),
-        pool_scores=move.pool_scores.tolist(),
     )
+    if move.model_version:
+        written.root_value[:] = move.root_value.tolist()
+    if len(move.pool):
+        written.pool[:] = move.pool.tolist()
+    if len(move.pool_scores):
+        written.pool_scores[:] = move.pool_scores.tolist()
+    return written
 
 
 def decode_record(data: bytes) -> pb.GameRecord:

@@ -63,7 +63,9 @@ class Costs:
     evaluations_per_device: float
     """Evaluations per second of an inference server, gRPC and batching included."""
     evaluations_per_worker_core: float
-    """Evaluations per second requested by a worker on one core: search, request and reply."""
+    """Evaluations per second requested by a worker on one core: search, request, reply, and the games around them."""
+    evaluations_per_game: float
+    """Evaluations of a worker for each of its games, measured with an untrained network; 0 where the file has none."""
     bytes_asked: float
     """Size of the request tensors of an evaluation."""
     bytes_answered: float
@@ -134,6 +136,7 @@ def _costs(found: Mapping[str, Mapping[str, Any]], source: str) -> Costs:
         memory_per_game=float(search["bytes_per_game"]),
         evaluations_per_device=float(serve["served_positions_per_second"]),
         evaluations_per_worker_core=serve["served_positions_per_second"] / serve["worker_cores"],
+        evaluations_per_game=float(serve.get("positions_per_game", 0.0)),  # files of earlier versions have none
         bytes_asked=float(serve["bytes_asked_per_position"]),
         bytes_answered=float(serve["bytes_answered_per_position"]),
         samples_per_second=float(train["samples_per_second"]),

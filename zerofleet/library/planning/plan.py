@@ -133,7 +133,12 @@ def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: f
 
 
 def evaluations_per_game(costs: Costs, chosen: Preset, plies: float | None = None) -> float:
-    """Return the evaluations per game of self-play; an upper bound, since subtree reuse is ignored."""
+    """Return the evaluations per game of self-play: those measured, unless `plies` sets another length or the costs lack them.
+
+    Then it is an upper bound: kept subtrees, the evaluation cache, openings and decided moves save evaluations.
+    """
+    if costs.evaluations_per_game and plies is None:
+        return costs.evaluations_per_game
     search = chosen.search
     share = search.full_search_share
     simulations = share * search.simulations + (1 - share) * search.fast_simulations
