@@ -137,7 +137,13 @@ def pages_of(paths: RunPaths) -> dict[str, dict[str, str]]:
             "ratings": f"{api}/ladder",
             "table of `zerofleet ladder`": f"{api}/ladder/games?games=20&every=1",
         },
-        "Models": {"HTML": f"{home}/models", "versions": f"{api}/models", "one version": f"{api}/models/{version}"},
+        "Models": {
+            "HTML": f"{home}/models",
+            "newest 100": f"{api}/models?limit=100",
+            "100 from the middle": f"{api}/models?limit=100&before={version}",
+            "champions": f"{api}/models?limit=100&champions=1",
+            "one version": f"{api}/models/{version}",
+        },
         "Matches": {"HTML": f"{home}/matches", "list": f"{api}/matches", "one match": f"{api}/match?id={match_id}"},
         "Games": {
             "HTML": f"{home}/games",

@@ -18,13 +18,13 @@ from ui.endpoints import Endpoint, Parameter
 from ui.event_stream import Events, streamed
 from ui.live import LiveRuns, Look
 from ui.numbers import number_of, position_of
-from zerofleet.contracts.naming import is_version
+from zerofleet.contracts.naming import MAX_VERSION, is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.game_query import GameQuery
 from zerofleet.library.heat_map import HeatMap, heat_map
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
-from zerofleet.library.model_list import ModelDetail, ModelList
+from zerofleet.library.model_list import ModelDetail, ModelList, ModelQuery
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_list import RunList, RunStatus
 from zerofleet.library.series import MOST_POINTS, Group, RunSeries, as_csv
@@ -33,6 +33,7 @@ from zerofleet.library.stored_games import GameList, GameReplay, replay_of
 __all__ = ["ReadingEndpoints"]
 
 MOST_GAMES = 200
+DEFAULT_MODELS, MOST_MODELS = 100, 500
 BOARD_AGE_S = 3600
 RETRY_MS = 3000  # a run that cannot be read is looked at again after this time
 
@@ -65,7 +66,7 @@ class ReadingEndpoints:
             Endpoint("/runs/{run}/events", self.events, "State of a run every second, as events", "text/event-stream"),
             Endpoint("/runs/{run}/curves", self.curves, "Series of a run over three axes", RunSeries, query=(points,)),
             Endpoint("/runs/{run}/curves.csv", self.curves_csv, "Series of a run as CSV", "text/csv", query=(group,)),
-            Endpoint("/runs/{run}/models", self.models, "Versions of a run, newest first", ModelList),
+            Endpoint("/runs/{run}/models", self.models, "Versions of a run, newest first", ModelList, query=_of_models()),
             Endpoint("/runs/{run}/models/{version}", self.model, "A version with its manifest", ModelDetail),
             Endpoint("/runs/{run}/games", self.games, "Stored games, newest first", GameList, query=_of_games()),
             Endpoint("/runs/{run}/games/{uid}", self.game, "A stored game with its search", GameReplay),
@@ -113,9 +114,14 @@ class ReadingEndpoints:
         return Response(text, media_type="text/csv", headers=headers)
 
     async def models(self, request: Request) -> BaseModel:
-        """List the versions of a run."""
-        run = await self._run(request)
-        return await asyncio.to_thread(run.models)
+        """List versions of a run."""
+        run, given = await self._run(request), request.query_params
+        query = ModelQuery(
+            limit=number_of(request, "limit", DEFAULT_MODELS, 1, MOST_MODELS),
+            before=number_of(request, "before", 0, 0, MAX_VERSION) if "before" in given else None,
+            has_champions_only=bool(number_of(request, "champions", 0, 0, 1)),
+        )
+        return await asyncio.to_thread(run.models, query)
 
     async def model(self, request: Request) -> BaseModel:
         """Return a version."""
@@ -188,6 +194,15 @@ def _of_games() -> tuple[Parameter, ...]:
     abouts = {name: " ".join((field.description or "").split()) for name, field in fields}
     abouts["limit"] = f"Maximum number of games, 1 to {MOST_GAMES}."
     return tuple(Parameter(name, "string" if name in text else "integer", about) for name, about in abouts.items())
+
+
+def _of_models() -> tuple[Parameter, ...]:
+    """Return the parameters of a query for versions."""
+    return (
+        Parameter("limit", "integer", f"Maximum number of versions, 1 to {MOST_MODELS}; by default {DEFAULT_MODELS}."),
+        Parameter("before", "integer", "Version: only older ones are listed."),
+        Parameter("champions", "integer", "1: only versions that are or were champion."),
+    )
 
 
 async def _overviews(looks: AsyncGenerator[Look]) -> Events:

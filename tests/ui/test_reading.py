@@ -225,8 +225,8 @@ async def test_the_csv_of_results_by_seat_has_a_row_for_each_window_with_shares_
 
 async def test_models_have_verdict_match_and_manifest_without_a_service(client):
     listed = (await client.get("/api/v1/runs/golden/models")).json()
-    assert [(row["version"], row["status"]) for row in listed["versions"]] == [(1, "former champion"), (2, "champion")]
-    assert listed["versions"][1]["match"]["pentanomial"] == [0, 1, 1, 2, 1]
+    assert [(row["version"], row["status"]) for row in listed["versions"]] == [(2, "champion"), (1, "former champion")]
+    assert listed["versions"][0]["match"]["pentanomial"] == [0, 1, 1, 2, 1]
     shown = (await client.get("/api/v1/runs/golden/models/2")).json()
     assert shown["network"]["channels"] == "4"
     assert "model.pt" in [file["name"] for file in shown["files"]]

@@ -36,7 +36,15 @@ from zerofleet.library.match_list import (
     match_position,
 )
 from zerofleet.library.metrics import Metrics, MetricsReader, read_metrics
-from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
+from zerofleet.library.model_list import (
+    ALL_MODELS,
+    ModelDetail,
+    ModelList,
+    ModelQuery,
+    list_models,
+    model_detail,
+    stored_entries,
+)
 from zerofleet.library.overview import CANDIDATES_SHOWN, EVENTS_SHOWN, Event, Overview, describe, recorded_readings
 from zerofleet.library.run_list import RunRow, RunStatus, run_row
 from zerofleet.library.seat_results import SeatSample, with_seats
@@ -104,7 +112,7 @@ class OpenRun:
         self._accuracy: tuple[Signature, tuple[MeasuredAccuracy, ...]] | None = None
         self._matches = MatchReader(paths, self.model, self.game)
         self._gate: tuple[Signature, Gate] | None = None
-        self._models: tuple[Signature, ModelList] | None = None
+        self._models: tuple[Signature, ModelQuery, ModelList] | None = None
         self._exported_at_ms: dict[int, int] = {}
         self._match: tuple[tuple[int, str], StoredMatch] | None = None  # with the restarts of the reader
         self._history: tuple[Signature, list[Champion]] | None = None
@@ -131,7 +139,9 @@ class OpenRun:
         measured = self.accuracy()
         if not measured:
             return found
-        return with_accuracy(found, measured, self.models(), None if began is None else time_of(round(began * 1000)))
+        gate, versions = self.gate(), {one.version for one in measured}
+        entries = stored_entries(self.paths, self.model, gate.candidates, gate.rungs, versions)
+        return with_accuracy(found, measured, entries, None if began is None else time_of(round(began * 1000)))
 
     def accuracy(self) -> tuple[MeasuredAccuracy, ...]:
         """Return the recorded measurements against perfect play, oldest first, read again when the record has changed."""
@@ -209,14 +219,15 @@ class OpenRun:
         newest = [(one, time_of(one.promoted_at_ms)) for one in self.history()[-EVENTS_SHOWN:]]
         return [Event(at=at, text=f"version {one.version} promoted: {one.reason}") for one, at in newest if at is not None]
 
-    def models(self) -> ModelList:
-        """Return a row for each version, read again when a version, the journal or the champion has changed."""
+    def models(self, query: ModelQuery = ALL_MODELS) -> ModelList:
+        """Return a row for each wanted version; the last answer is kept until versions, journal or champion change."""
         home, gate = self.paths.models / self.model, self.gate()
         signature = signature_of(home, home / "champion_history.jsonl", self.paths.gatekeeper / JOURNAL_FILE)
         with self._guard:
-            if self._models is None or self._models[0] != signature:
-                self._models = (signature, list_models(self.paths, self.model, gate.candidates, gate.rungs))
-            return self._models[1]
+            if self._models is None or self._models[:2] != (signature, query):
+                listed = list_models(self.paths, self.model, gate.candidates, gate.rungs, query)
+                self._models = (signature, query, listed)
+            return self._models[2]
 
     def version(self, version: int) -> ModelDetail:
         """Return a version with its manifest. Raises `ModelNotFound`, `CorruptModel`."""
