@@ -1,4 +1,5 @@
 import { byId, compact, count, el, fetchJson, moment, notice, path, percent, rating, run, signed, svg, table } from "./common.js";
+import { testFigure } from "./llr_path.js";
 import { champion, follow, promotion } from "./promotion.js";
 
 const PAGE = 100, MOST_AT_ONCE = 500; // rows of an answer
@@ -37,10 +38,11 @@ function histogram(pairs) {
 const toMatch = (version, opponent) => el("p", {}, el("a", { href: `matches#${new URLSearchParams({ version, ...(opponent ? { opponent } : {}) })}` }, "Path of the test and games of this match"));
 
 function matchOf({ version, status, match }) {
-  if (!match) return IN_PROGRESS.test(status) ? [el("h2", {}, "Match"), toMatch(version)] : [];
+  if (!match) return IN_PROGRESS.test(status) ? [el("h2", {}, "Match"), el("div", { id: "test-path" }), toMatch(version)] : [];
   return [
     el("h2", {}, `Match against version ${match.champion_version}`),
     el("p", {}, `${match.wins} won, ${match.draws} drawn, ${match.losses} lost: ${percent(match.share)} of the points (95 % interval ${percent(match.share_low)} to ${percent(match.share_high)}), log-likelihood ratio ${signed(match.log_likelihood_ratio)}.`),
+    el("div", { id: "test-path" }),
     histogram(match.pentanomial),
     toMatch(version, match.champion_version),
   ];
@@ -54,6 +56,20 @@ function comparisons({ version, ancestors }) {
   const crowned = champion(), others = [...new Set([ancestors[0], crowned])].filter((other) => other && other !== version);
   const link = (other) => el("a", { href: `compare?${new URLSearchParams({ first: other, second: version })}` }, `version ${other}${other === crowned ? " (champion)" : ""}`);
   return others.length ? [el("p", {}, "Compare with ", others.flatMap((other, i) => [i ? ", " : "", link(other)]))] : [];
+}
+
+/** Show the path of the test of a version's match, where the journal holds its games. */
+async function showPath({ version, match_id: id, match }) {
+  const home = byId("test-path");
+  if (!home) return;
+  if (!id) {
+    home.replaceChildren(el("p", { class: "dim" }, "The games and the path of the test are gone: the gatekeeper was started again, and kept the report."));
+    return;
+  }
+  home.replaceChildren(el("p", { class: "dim", role: "status" }, "Reading the games of the match…"));
+  const content = await fetchJson(`${path("runs", run, "match")}?${new URLSearchParams({ id })}`).then(
+    (found) => (match && found.opponent !== match.champion_version ? [] : testFigure(found)), (error) => [el("p", { class: "error-text" }, error.message)]);
+  if (byId("test-path") === home && location.hash === `#v${version}`) home.replaceChildren(...content);
 }
 
 async function open(version) {
@@ -75,6 +91,7 @@ async function open(version) {
       ...lineage(about), ...comparisons(about), ...matchOf(about),
       el("h2", {}, "Files"),
       el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Files" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
+    await showPath(about);
   } catch (error) {
     detail.replaceChildren(el("p", { class: "error-text" }, error.message));
   }

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from games.core import Game, State
-from games.positions import move_names, replay
+from games.core import Game
+from games.positions import move_names
 from zerofleet.contracts.gate_events import TRIAL_MATCH
 from zerofleet.contracts.promotions import Candidate, MatchReport
-from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
+from zerofleet.errors import ConfigurationError, ModelNotFound
 from zerofleet.library.run_settings import gate_settings
 from zerofleet.library.values import Value
 from zerofleet.presets.gate_rules import stopping_rule, trial_rule
@@ -31,9 +31,11 @@ __all__ = [
     "MatchReader",
     "MatchRow",
     "StoredMatch",
+    "deal_seed",
     "find_matches",
+    "games_by_group",
     "match_detail",
-    "match_position",
+    "stored_match_of",
 ]
 
 Kind = Literal["gate", "measurement", ""]
@@ -191,19 +193,13 @@ def _listed(record: GateRecord, closed: Sequence[MatchRow], rules: _Rules) -> Ma
     return MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
 
 
-def match_position(stored: StoredMatch, *, pair: int, number: int, ply: int) -> State:
-    """Return a position of a match: `pair` and the `number` of its game count from 1, `ply` 0 is the start.
+def stored_match_of(listed: MatchList, version: int) -> str:
+    """Return the id of the newest match of a version whose games the journal holds, one with a verdict or open before others.
 
-    Raises `InvalidRequest`.
+    Empty without one.
     """
-    board = stored.board
-    played = _by_group(board).get(pair - 1, [])
-    if not 1 <= number <= len(played):
-        raise InvalidRequest(f"match {board.terms.match_id} has no game {number} of pair {pair}")
-    moves = played[number - 1].moves
-    if not 0 <= ply <= len(moves):
-        raise InvalidRequest(f"there is no position {ply}; the game has positions 0 to {len(moves)}")
-    return replay(board.terms.game, moves[:ply], _seed(board, pair - 1))
+    stored = [row for row in listed.matches if row.version == version and row.id]
+    return next((row.id for row in (*(one for one in stored if one.state != "ended"), *stored)), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +337,7 @@ def _candidate(record: GateRecord, board: Scoreboard) -> Candidate | None:
     return record.candidates.get(_version(board))
 
 
-def _by_group(board: Scoreboard) -> dict[int, list[GameResult]]:
+def games_by_group(board: Scoreboard) -> dict[int, list[GameResult]]:
     """Return the games by group, each in the order of the seatings."""
     found: dict[int, list[GameResult]] = {}
     for result in sorted(board.results(), key=lambda one: (one.group, one.seating)):
@@ -351,7 +347,7 @@ def _by_group(board: Scoreboard) -> dict[int, list[GameResult]]:
 
 def _pairs(board: Scoreboard, counted: int) -> list[MatchPair]:
     pairs = []
-    for group, results in _by_group(board).items():
+    for group, results in games_by_group(board).items():
         shares = [points(one.seating, one.scores) for one in results]
         opening, is_complete = board.opening(group), len(results) == board.terms.games_per_group
         pairs.append(
@@ -369,12 +365,13 @@ def _pairs(board: Scoreboard, counted: int) -> list[MatchPair]:
 def _game(board: Scoreboard, result: GameResult, share: float) -> MatchGame:
     return MatchGame(
         seats=tuple(seat for seat, player in enumerate(result.seating, start=1) if player == 0),
-        moves=tuple(move_names(board.terms.game, result.moves, _seed(board, result.group))),
+        moves=tuple(move_names(board.terms.game, result.moves, deal_seed(board, result.group))),
         scores=result.scores,
         points=share,
     )
 
 
-def _seed(board: Scoreboard, group: int) -> int:
+def deal_seed(board: Scoreboard, group: int) -> int:
+    """Return the seed of the deal of a group's games."""
     opening = board.opening(group)
     return 0 if opening is None else opening.seed

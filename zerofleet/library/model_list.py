@@ -160,6 +160,8 @@ class ModelDetail(ModelEntry):
     the accepted risk."""
     ancestors: tuple[int, ...]
     """Versions from which it was trained, the parent first: at most `MOST_ANCESTORS`, up to the first that is not stored."""
+    match_id: str = ""
+    """Id of its newest match, for its games and the path of the test; empty where the journal does not hold them."""
 
 
 def list_models(

@@ -26,6 +26,7 @@ from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.game_query import GameQuery
 from zerofleet.library.game_search import BOUNDS, Bounds, GameSearch
 from zerofleet.library.ladder_list import Ladder, ladder_of
+from zerofleet.library.match_games import PlayedGame, match_position, played_game
 from zerofleet.library.match_list import (
     MatchDetail,
     MatchList,
@@ -33,7 +34,7 @@ from zerofleet.library.match_list import (
     StoredMatch,
     find_matches,
     match_detail,
-    match_position,
+    stored_match_of,
 )
 from zerofleet.library.metrics import Metrics, MetricsReader, read_metrics
 from zerofleet.library.model_list import (
@@ -232,7 +233,8 @@ class OpenRun:
     def version(self, version: int) -> ModelDetail:
         """Return a version with its manifest. Raises `ModelNotFound`, `CorruptModel`."""
         gate = self.gate()
-        return model_detail(self.paths, self.model, version, gate.candidates, gate.rungs)
+        found = model_detail(self.paths, self.model, version, gate.candidates, gate.rungs)
+        return found.model_copy(update={"match_id": stored_match_of(gate.matches, version)})
 
     def match(self, match_id: str) -> MatchDetail:
         """Return a match with its games. Raises `ModelNotFound` where the journal does not hold them."""
@@ -245,9 +247,14 @@ class OpenRun:
         return tuple(match_detail(found[match_id], self.paths) for match_id in match_ids)
 
     def match_position(self, match_id: str, *, pair: int, number: int, ply: int) -> State:
-        """Return a position of a match; see `zerofleet.library.match_list.match_position`."""
+        """Return a position of a match; see `zerofleet.library.match_games.match_position`."""
         with self._match_guard:
             return match_position(self._stored_match(match_id), pair=pair, number=number, ply=ply)
+
+    def match_game(self, match_id: str, *, pair: int, number: int) -> PlayedGame:
+        """Return a game of a match; see `zerofleet.library.match_games.played_game`."""
+        with self._match_guard:
+            return played_game(self._stored_match(match_id), pair=pair, number=number)
 
     def _stored_match(self, match_id: str) -> StoredMatch:
         """Return a match; the last one is kept, whose positions a page asks for one by one. For the holder of the match guard.
