@@ -72,6 +72,7 @@ from zerofleet.supervisor.readings import Match, Readings
 __all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
 
 EVERY = 1 << 62
+NO_FILE = (0, 0, 0)
 GAMES_KEPT = 64  # replayed games, for the boards of a replay and of several browsers that watch
 
 
@@ -88,16 +89,19 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Sizes and times of the files from which a value is made."""
+    """Identities, times and sizes of the files from which a value is made."""
 
-    stamps: tuple[tuple[int, int], ...]
+    stamps: tuple[tuple[int, int, int], ...]
 
 
 class OpenRun:
     """A run with its readers; methods block on the disk and are thread-safe."""
 
-    def __init__(self, name: str, paths: RunPaths) -> None:
-        """Open the run called `name`. Raises `RunDirectoryError`, `GameError`."""
+    def __init__(self, name: str, paths: RunPaths, *, cache: Path | None = None) -> None:
+        """Open the run called `name`; `cache`: directory of snapshots of journals, None for none.
+
+        Raises `RunDirectoryError`, `GameError`.
+        """
         self.name = name
         self.paths = paths
         self.header: RunHeader = read_header(paths.root)
@@ -111,7 +115,7 @@ class OpenRun:
         self._reader = MetricsReader(paths.metrics)
         self._metrics: tuple[Signature, Metrics] | None = None
         self._accuracy: tuple[Signature, tuple[MeasuredAccuracy, ...]] | None = None
-        self._matches = MatchReader(paths, self.model, self.game)
+        self._matches = MatchReader(paths, self.model, self.game, cache=cache)
         self._gate: tuple[Signature, Gate] | None = None
         self._models: tuple[Signature, ModelQuery, ModelList] | None = None
         self._exported_at_ms: dict[int, int] = {}
@@ -160,7 +164,7 @@ class OpenRun:
         """Return every promotion, oldest first, read again when the files of the store have changed."""
         home = self.paths.models / self.model
         signature, known = signature_of(home / "champion_history.jsonl", home / "champion.json"), self._history
-        if known is None or known[0] != signature or (0, 0) in signature.stamps:  # an object store has no files here
+        if known is None or known[0] != signature or NO_FILE in signature.stamps:  # an object store has no files here
             known = (signature, open_run_store(self.paths).history(self.model, whole=True))
             self._history = known
         return list(known[1])
@@ -377,12 +381,12 @@ def _open_match(gate: Gate) -> Match | None:
 
 
 def signature_of(*paths: Path) -> Signature:
-    """Return the present sizes and times of files; zeros for those that are not there."""
+    """Return the present identities, times and sizes of files; `NO_FILE` for those that are not there."""
     stamps = []
     for path in paths:
         try:
             found = path.stat()
-            stamps.append((found.st_mtime_ns, found.st_size))
+            stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))
         except OSError:
-            stamps.append((0, 0))
+            stamps.append(NO_FILE)
     return Signature(tuple(stamps))
