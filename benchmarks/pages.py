@@ -169,10 +169,10 @@ def pages_of(paths: RunPaths) -> dict[str, dict[str, str]]:
     }
 
 
-def _start_rows(runs: Path, paths: RunPaths, settle_s: float) -> Iterator[str]:
+def _start_rows(runs: Path, asked_pages: dict[str, dict[str, str]], settle_s: float) -> Iterator[str]:
     """Yield a row for each request of each page: first answers of fresh servers without, with an empty and a filled cache."""
     with tempfile.TemporaryDirectory() as folder:
-        for page, asked in pages_of(paths).items():
+        for page, asked in asked_pages.items():
             cells: dict[str, list[str]] = {name: [] for name in asked}
             home = Path(folder) / page
             for cache in (None, home, home):
@@ -265,12 +265,14 @@ def main() -> None:
     parser.add_argument("--polls", type=int, default=3000, help="requests of the long poll; 0 for none")
     parser.add_argument("--starts", action="store_true", help="measure first answers alone, without and with a cache directory")
     parser.add_argument("--settle", type=float, default=0.0, help="seconds between a start and its first request, for --starts")
+    parser.add_argument("--pages", nargs="*", default=(), help="pages of --starts, such as Models; all by default")
     given = parser.parse_args()
     paths = RunPaths(next(given.runs.glob("*/run.json")).parent)
     if given.starts:
         kinds = ("without", "proc.", "empty cache", "proc.", "second start", "proc.")
         sys.stdout.write(f"| page | request | {' | '.join(kinds)} |\n| --- | --- |{' ---: |' * 6}\n")
-        for row in _start_rows(given.runs, paths, given.settle):
+        chosen = {page: asked for page, asked in pages_of(paths).items() if not given.pages or page in given.pages}
+        for row in _start_rows(given.runs, chosen, given.settle):
             sys.stdout.write(f"{row}\n")
             sys.stdout.flush()
         sys.stdout.write(f"\nload {os.getloadavg()[0]:.1f}; milliseconds\n")

@@ -24,7 +24,7 @@ def test_most_commands_are_executed_and_those_left_out_have_a_reason():
 
 
 def test_commands_are_shortened():
-    assert smaller("zerofleet run tic_tac_toe --preset tiny --for 5m") == "zerofleet run tic_tac_toe --preset tiny --for 45s"
+    assert smaller("zerofleet run tic_tac_toe --preset tiny --for 5m") == "zerofleet run tic_tac_toe --preset tiny --for 2m"
     assert smaller("zerofleet ui") == "zerofleet ui --port 0"
 
 
@@ -48,3 +48,7 @@ def test_placeholders_have_the_values_of_the_commands_before(tmp_path):
     (tmp_path / "backups" / "2026-01-01").mkdir(parents=True)
     (tmp_path / "backups" / "2026-01-02").mkdir()
     assert Folder(tmp_path, 1).execute("test backups/TIME = backups/2026-01-02") == ""
+
+
+def test_a_placeholder_without_a_value_is_a_fault_of_its_command(tmp_path):
+    assert "has no value" in Folder(tmp_path, 1).execute("zerofleet restore backups/TIME runs/restored")

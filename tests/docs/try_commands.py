@@ -28,7 +28,7 @@ LIMIT_S = 600.0
 READY_S = 120.0
 
 SMALLER = (
-    (r"--for \d+m", "--for 45s"),
+    (r"--for (5|20|30)m", "--for 2m"),
     (r"--games (20|40|100)\b", "--games 2"),
     (r"uct:500\b", "uct:20"),
     (r"^zerofleet ladder connect_four ", "zerofleet ladder connect_four --games 2 --rungs random --every 1000 "),
@@ -98,7 +98,10 @@ class Folder:
 
     def execute(self, command: str) -> str:
         """Execute a command; return its fault, empty without one."""
-        command = smaller(self._filled(command))
+        try:
+            command = smaller(self._filled(command))
+        except (OSError, ValueError, IndexError, subprocess.CalledProcessError) as error:
+            return f"has no value for a placeholder: {error!r}"
         if any(re.search(pattern, command) for pattern in SERVERS):
             return self._serve(command)
         if command == "pip install --editable .":

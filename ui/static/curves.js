@@ -69,6 +69,12 @@ function promotionLines(axis) {
   };
 }
 
+/** Return the range of values that a chart shows; around a constant its own size, as 0 to 100 would be 0 to 10,000 per cent. */
+function range(low, high) {
+  if (low === null) return [0, 1];
+  return low === high ? [Math.min(0, 2 * low), low ? Math.max(0, 2 * low) : 1] : uPlot.rangeNum(low, high, 0.1, true);
+}
+
 function chart(title, unit, lines, axis) {
   const ink = style("--dim"), grid = { stroke: style("--line"), width: 1 };
   const home = el("div", {}), shownUnit = unit === "share" || unit === "bytes" ? "" : unit;
@@ -80,7 +86,7 @@ function chart(title, unit, lines, axis) {
     width: home.clientWidth, height: CHART_HEIGHT,
     cursor: { y: false, sync: { key: axis } },
     legend: { live: true },
-    scales: { x: { time: false } },
+    scales: { x: { time: false }, y: { range: (_, low, high) => range(low, high) } },
     axes: [
       { stroke: ink, grid, ticks: grid, values: (_, marks) => marks.map((mark) => compact(mark)), space: 60 },
       { stroke: ink, grid, ticks: grid, size: 62, values: (_, marks) => marks.map((mark) => compact(mark, unit)) },

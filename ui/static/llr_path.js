@@ -2,14 +2,14 @@
 import { el, game, run, signed, svg } from "./common.js";
 import { chartFiles, rasterised } from "./files.js";
 
-const WIDTH = matchMedia("(max-width: 40rem)").matches ? 360 : 640, RIGHT = 50; // of the path, and the labels of its bounds
+const WIDE = matchMedia("(max-width: 40rem)").matches ? 360 : 640, NARROW = 360, RIGHT = 50; // of the path, and the labels of its bounds
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-function picture({ path: values, llr_low: low, llr_high: high }) {
+function picture({ path: values, llr_low: low, llr_high: high }, width) {
   const last = Math.max(1, values.length - 1), top = Math.max(high, ...values), bottom = Math.min(low, ...values);
-  const end = WIDTH - RIGHT, x = (place) => 10 + ((end - 10) * place) / last, y = (value) => 8 + (144 * (top - value)) / (top - bottom);
+  const end = width - RIGHT, x = (place) => 10 + ((end - 10) * place) / last, y = (value) => 8 + (144 * (top - value)) / (top - bottom);
   const level = (value, kind) => [svg("line", { class: kind, x1: 10, x2: end, y1: y(value), y2: y(value) }), svg("text", { x: end + 6, y: y(value) + 4 }, value ? signed(value) : "0")];
-  return svg("svg", { class: "llr-path", viewBox: `0 0 ${WIDTH} 180`, role: "img", "aria-label": `log-likelihood ratio over ${values.length - 1} pairs, from 0 to ${signed(values.at(-1))}, between ${signed(low)} and ${signed(high)}` },
+  return svg("svg", { class: "llr-path", viewBox: `0 0 ${width} 180`, role: "img", "aria-label": `log-likelihood ratio over ${values.length - 1} pairs, from 0 to ${signed(values.at(-1))}, between ${signed(low)} and ${signed(high)}` },
     level(low, "bound"), level(high, "bound"), level(0, "grid"),
     svg("path", { class: "line", d: `M${values.map((value, i) => `${x(i).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}` }),
     svg("circle", { class: "dot", cx: x(values.length - 1), cy: y(values.at(-1)), r: 3.5 }),
@@ -17,9 +17,9 @@ function picture({ path: values, llr_low: low, llr_high: high }) {
 }
 
 /** Return the figure of a match with its games; nothing where another rule than a sequential test decides. */
-export function testFigure(match) {
+export function testFigure(match, { isNarrow = false } = {}) {
   if (!match.path.length) return [];
-  const drawn = picture(match), { version, opponent, llr_low: low, llr_high: high } = match;
+  const drawn = picture(match, isNarrow ? NARROW : WIDE), { version, opponent, llr_low: low, llr_high: high } = match;
   const describe = () => ({
     title: "Log-likelihood ratio", unit: "", axis: "pairs", canvas: () => rasterised(drawn),
     about: `${run}, ${game}: version ${version} against ${opponent}`, file: `${run}-llr-${version}-${opponent}`,

@@ -68,7 +68,7 @@ async function showPath({ version, match_id: id, match }) {
   }
   home.replaceChildren(el("p", { class: "dim", role: "status" }, "Reading the games of the match…"));
   const content = await fetchJson(`${path("runs", run, "match")}?${new URLSearchParams({ id })}`).then(
-    (found) => (match && found.opponent !== match.champion_version ? [] : testFigure(found)), (error) => [el("p", { class: "error-text" }, error.message)]);
+    (found) => (match && found.opponent !== match.champion_version ? [] : testFigure(found, { isNarrow: true })), (error) => [el("p", { class: "error-text" }, error.message)]);
   if (byId("test-path") === home && location.hash === `#v${version}`) home.replaceChildren(...content);
 }
 

@@ -1,5 +1,5 @@
 import { clear, heat, layer } from "./board.js";
-import { bars, byId, compact, count, el, fetchJson, game, notice, path, patiently, percent, result, run, signed, svg, table, uid } from "./common.js";
+import { bars, byId, compact, count, el, fetchJson, game, moment, notice, path, patiently, percent, result, run, signed, svg, table, uid } from "./common.js";
 import { chartFiles, exports, rasterised } from "./files.js";
 
 const ROWS = 12, HEAT_NAMED = 3, LEAST_PRIOR = 0.01, MOST_OTHERS = 3;
@@ -17,7 +17,7 @@ function valuePicture() {
   const picture = svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": `Values by ply, from ${compact(values[0])} to ${compact(values.at(-1))}` });
   picture.append(svg("line", { class: "zero", x1: 0, x2: 100, y1: 20, y2: 20, "stroke-width": 0.4 }));
   const known = values.flatMap((value, i) => (value === null ? [] : [`${((100 * i) / last).toFixed(2)} ${(20 - 18 * value).toFixed(2)}`]));
-  if (known.length) picture.append(svg("path", { class: "line", d: `M${known.join("L")}` }));
+  if (known.length) picture.append(svg("path", { class: known.length > 1 ? "line" : "line single", d: `M${known.join("L")}h0.01` })); // a single value is a dot
   picture.append(svg("line", { class: "now", id: "now", x1: 0, x2: 0, y1: 0, y2: 40 }));
   picture.addEventListener("click", (event) => go(Math.round(((event.clientX - picture.getBoundingClientRect().left) / picture.clientWidth) * last)));
   return picture;
@@ -166,7 +166,7 @@ try {
   notice("");
   byId("replay").hidden = false;
   byId("result").textContent = result(replay.scores);
-  byId("about").textContent = `Game ${count(replay.index)}, ${replay.plies} plies, ${replay.ending}; models ${replay.versions.map((version) => version || "–").join(" ")}; ${replay.worker}; ${replay.finished_at ?? "time unknown"}`;
+  byId("about").textContent = `Game ${count(replay.index)}, ${replay.plies} plies, ${replay.ending}; models ${replay.versions.map((version) => version || "–").join(" ")}; ${replay.worker}; ${replay.finished_at ? `${moment(replay.finished_at)} UTC` : "time unknown"}`;
   byId("ply").max = replay.moves.length;
   const drawn = valuePicture();
   byId("values").append(drawn);
