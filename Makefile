@@ -20,7 +20,7 @@ SWAP_ARGS ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native run doctor check client sbom triton test browser-test images compose-test soak promises mutate simulate fuzz overload swap test-fast test-all wheel-test bench docs links proto format clean
+.PHONY: help venv native run doctor check client sbom triton test browser-test tutorials images compose-test soak promises mutate simulate fuzz overload swap test-fast test-all wheel-test bench docs links proto format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -73,6 +73,9 @@ images: ## build the images of a cluster, labelled with commit and time
 
 browser-test: venv ## test the pages in Chromium, which must be installed; TEST_ARGS="-k clicks" for some
 	ZEROFLEET_TEST_SCREENSHOTS=$(CURDIR)/build/screenshots $(BIN)/pytest -n 0 tests/browser $(TEST_ARGS)
+
+tutorials: venv ## execute the commands of README and docs/tutorials, with small sizes; TUTORIALS_ARGS=docs/tutorials/player.md for one page
+	$(BIN)/python tests/docs/try_commands.py $(TUTORIALS_ARGS)
 
 compose-test: venv ## start a cluster in Docker, inject faults, count its games; five minutes plus the build
 	$(BIN)/pytest --capture=no tests/compose $(TEST_ARGS)

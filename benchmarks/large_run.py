@@ -53,6 +53,8 @@ class Sizes:
 
     games: int = 1_000_000
     versions: int = 300
+    rated: int = 300
+    """Newest versions that meet the rungs of the ladder."""
     rows: int = 100_000
     """Rows of each of the two files of metrics."""
     matches: int = 200
@@ -168,7 +170,7 @@ def _events(records: Sequence[pb.GameRecord], sizes: Sizes) -> Iterator[events.E
             yield from (*match[:-1], decided, match[-1])
         else:
             yield decided
-        for rung in RUNGS:
+        for rung in RUNGS if version > sizes.versions - sizes.rated else ():
             yield from _match(f"ladder/{version}/{rung}", "ladder", (version, rung), played, GAMES_PER_RUNG)
 
 
@@ -236,11 +238,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make a large run from a short one.")
     parser.add_argument("--source", type=Path, required=True, help="stopped run directory with a champion")
     parser.add_argument("--target", type=Path, required=True, help="new run directory")
-    for name, default in (("games", 1_000_000), ("versions", 300), ("rows", 100_000), ("matches", 200)):
+    for name, default in (("games", 1_000_000), ("versions", 300), ("rated", 300), ("rows", 100_000), ("matches", 200)):
         parser.add_argument(f"--{name}", type=int, default=default)
     given = parser.parse_args()
     began_s = time.process_time()
-    make_large_run(given.source, given.target, Sizes(given.games, given.versions, given.rows, given.matches))
+    sizes = Sizes(given.games, given.versions, given.rated, given.rows, given.matches)
+    make_large_run(given.source, given.target, sizes)
     sys.stdout.write(f"made {given.target} in {time.process_time() - began_s:.0f} s of processor time\n")
 
 

@@ -18,6 +18,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -97,12 +98,18 @@ class Server:
 
 
 @contextmanager
-def started(runs: Path) -> Iterator[Server]:
-    """Start the pages over a folder of runs; end them with the block."""
+def started(runs: Path, cache: Path | None = None, settle_s: float = 0.0) -> Iterator[Server]:
+    """Start the pages over a folder of runs, with a cache directory or none; end them with the block.
+
+    `settle_s`: pause before the first request, as long as a person needs to open the address.
+    """
     command = [sys.executable, "-m", "ui", "--runs", str(runs), "--page-port", "0", "--log-format", "json"]
+    command += ["--journal-cache", "" if cache is None else str(cache)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
-            yield Server(psutil.Process(process.pid), _port(process))
+            port = _port(process)
+            time.sleep(settle_s)
+            yield Server(psutil.Process(process.pid), port)
         finally:
             process.terminate()
 
@@ -137,7 +144,13 @@ def pages_of(paths: RunPaths) -> dict[str, dict[str, str]]:
             "ratings": f"{api}/ladder",
             "table of `zerofleet ladder`": f"{api}/ladder/games?games=20&every=1",
         },
-        "Models": {"HTML": f"{home}/models", "versions": f"{api}/models", "one version": f"{api}/models/{version}"},
+        "Models": {
+            "HTML": f"{home}/models",
+            "newest 100": f"{api}/models?limit=100",
+            "100 from the middle": f"{api}/models?limit=100&before={version}",
+            "champions": f"{api}/models?limit=100&champions=1",
+            "one version": f"{api}/models/{version}",
+        },
         "Matches": {"HTML": f"{home}/matches", "list": f"{api}/matches", "one match": f"{api}/match?id={match_id}"},
         "Games": {
             "HTML": f"{home}/games",
@@ -154,6 +167,21 @@ def pages_of(paths: RunPaths) -> dict[str, dict[str, str]]:
         "Watch": {"HTML": f"{home}/watch", "newest 9": f"{api}/watch?limit=9", "board": f"{api}/watch/{newest}/5"},
         "Cluster": {"HTML": f"{home}/cluster", "plan": f"{api}/cluster"},
     }
+
+
+def _start_rows(runs: Path, asked_pages: dict[str, dict[str, str]], settle_s: float) -> Iterator[str]:
+    """Yield a row for each request of each page: first answers of fresh servers without, with an empty and a filled cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        for page, asked in asked_pages.items():
+            cells: dict[str, list[str]] = {name: [] for name in asked}
+            home = Path(folder) / page
+            for cache in (None, home, home):
+                with started(runs, cache, settle_s) as server:
+                    for name, path in asked.items():
+                        told = _good(server.ask(path), path)
+                        cells[name] += [f"{told.wall_ms:.0f}", f"{told.processor_ms:.0f}"]
+            for name in asked:
+                yield f"| {page} | {name} | {' | '.join(cells[name])} |"
 
 
 def _rows(runs: Path, paths: RunPaths, requests: int) -> Iterator[str]:
@@ -235,8 +263,20 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True, help="folder with the large run alone; it grows a little")
     parser.add_argument("--requests", type=int, default=40, help="warm requests of each kind")
     parser.add_argument("--polls", type=int, default=3000, help="requests of the long poll; 0 for none")
+    parser.add_argument("--starts", action="store_true", help="measure first answers alone, without and with a cache directory")
+    parser.add_argument("--settle", type=float, default=0.0, help="seconds between a start and its first request, for --starts")
+    parser.add_argument("--pages", nargs="*", default=(), help="pages of --starts, such as Models; all by default")
     given = parser.parse_args()
     paths = RunPaths(next(given.runs.glob("*/run.json")).parent)
+    if given.starts:
+        kinds = ("without", "proc.", "empty cache", "proc.", "second start", "proc.")
+        sys.stdout.write(f"| page | request | {' | '.join(kinds)} |\n| --- | --- |{' ---: |' * 6}\n")
+        chosen = {page: asked for page, asked in pages_of(paths).items() if not given.pages or page in given.pages}
+        for row in _start_rows(given.runs, chosen, given.settle):
+            sys.stdout.write(f"{row}\n")
+            sys.stdout.flush()
+        sys.stdout.write(f"\nload {os.getloadavg()[0]:.1f}; milliseconds\n")
+        return
     head = "| page | request | kB | first ms | proc. ms | warm ms | p95 | proc. | changed ms | p95 | proc. | MiB | peak |"
     sys.stdout.write(f"{head}\n| --- | --- |{' ---: |' * 11}\n")
     for row in _rows(given.runs, paths, given.requests):

@@ -11,12 +11,14 @@ from collections import OrderedDict
 from collections.abc import Container
 from pathlib import Path
 
+import games
 from games.errors import GameError
+from ui.kept_rows import KeptRows, Rows
 from zerofleet.errors import RunDirectoryError, ZerofleetError
 from zerofleet.library.run_files import OpenRun, Signature, signature_of
-from zerofleet.library.run_list import RunFault, RunList, RunRow, run_name, runs_in
+from zerofleet.library.run_list import RunFault, RunList, run_name, runs_in
 from zerofleet.storage.gate_journal import JOURNAL_FILE
-from zerofleet.storage.runs import RunPaths
+from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 
 __all__ = ["MOST_OPEN", "Catalogue", "OpenRun", "UnknownRun"]
 
@@ -30,14 +32,18 @@ class UnknownRun(RunDirectoryError):
 class Catalogue:
     """Runs of a folder, or one run directory."""
 
-    def __init__(self, runs: Path | None, run_dir: Path | None, *, most_open: int = MOST_OPEN) -> None:
-        """Create it; exactly one of `runs` and `run_dir` is given."""
+    def __init__(
+        self, runs: Path | None, run_dir: Path | None, *, most_open: int = MOST_OPEN, cache: Path | None = None
+    ) -> None:
+        """Create it; exactly one of `runs` and `run_dir` is given. `cache`: directory for what was read, None for none."""
         self._runs = runs
         self._run_dir = run_dir
         self._most_open = most_open
+        self._cache = cache
         self._guard = threading.Lock()
         self._open: OrderedDict[str, tuple[Signature, OpenRun]] = OrderedDict()  # the least recently used first
-        self._rows: dict[str, tuple[Signature, RunRow]] = {}
+        self._rows: Rows | None = None
+        self._kept = KeptRows(cache, runs or run_dir or Path())
 
     def found(self) -> dict[str, RunPaths]:
         """Return the run directories by name."""
@@ -47,13 +53,17 @@ class Catalogue:
 
     def runs(self) -> RunList:
         """Return a row for each run; those of an unchanged stopped run are kept from the last call."""
-        rows: dict[str, tuple[Signature, RunRow]] = {}
+        with self._guard:
+            if self._rows is None:
+                self._rows = self._kept.load()
+            before = self._rows
+        rows: Rows = {}
         faults, found = [], self.found()
         self._forget(found)
         for name, paths in found.items():
             metrics = (paths.metrics / "trainer.jsonl", paths.metrics / "run.jsonl")
             signature = signature_of(paths.header, *metrics, paths.services, paths.gatekeeper / JOURNAL_FILE)
-            known = self._rows.get(name)
+            known = before.get(name)
             if known is not None and known[0] == signature and not known[1].is_alive:
                 rows[name] = known
                 continue
@@ -66,7 +76,9 @@ class Catalogue:
                 ValueError,
             ) as error:  # a game that is not installed, a store that is away
                 faults.append(RunFault(name=name, fault=str(error)))
-        self._rows = rows
+        with self._guard:
+            self._rows = rows
+            self._kept.save(rows)
         listed = sorted((row for _, row in rows.values()), key=lambda row: row.created_at, reverse=True)
         return RunList(runs=tuple(listed), unreadable=tuple(faults))
 
@@ -80,6 +92,16 @@ class Catalogue:
         if paths is None:
             raise UnknownRun(f"there is no run called {name!r} here")
         return self._present(name, paths)
+
+    def header(self, name: str) -> RunHeader:
+        """Return the header of a run, without opening it if its game is installed. Raises as `get`."""
+        with self._guard:
+            known = self._open.get(name)
+        paths = known[1].paths if known is not None else self.found().get(name)
+        if paths is None:
+            raise UnknownRun(f"there is no run called {name!r} here")
+        found = read_header(paths.root)
+        return found if found.game in games.available() else self.get(name).header
 
     def close(self) -> None:
         """Close every run."""
@@ -102,7 +124,7 @@ class Catalogue:
             if known is None or known[0] != signature:
                 if known is not None:
                     known[1].close()
-                self._open[name] = known = (signature, OpenRun(name, paths))
+                self._open[name] = known = (signature, OpenRun(name, paths, cache=self._cache))
             self._open.move_to_end(name)
             while len(self._open) > self._most_open:
                 _, (_, oldest) = self._open.popitem(last=False)

@@ -6,9 +6,10 @@ from starlette.requests import Request
 
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["number_of", "position_of"]
+__all__ = ["game_of_match", "number_of", "position_of"]
 
 _MOST_DIGITS = 19
+_MOST_GAMES = 1 << 31
 
 
 def number_of(request: Request, name: str, default: int, least: int, most: int) -> int:
@@ -25,6 +26,11 @@ def position_of(request: Request, positions: int) -> int:
     if not (_is_number(ply) and int(ply) < positions):
         raise InvalidRequest(f"there is no position {ply[:20]!r}; the game has positions 0 to {positions - 1}")
     return int(ply)
+
+
+def game_of_match(request: Request) -> tuple[int, int]:
+    """Return the numbers of a pair and of its game, each from 1. Raises `InvalidRequest`."""
+    return number_of(request, "pair", 1, 1, _MOST_GAMES), number_of(request, "game", 1, 1, _MOST_GAMES)
 
 
 def _is_number(text: str) -> bool:

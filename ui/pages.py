@@ -94,15 +94,25 @@ class Pages:
     def _showing(self, template: str) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
             name, uid = request.path_params.get("run"), request.path_params.get("uid")
+            if name is None:
+                return self.render(template, run=None, uid=uid)
             try:
-                run = None if name is None else await asyncio.to_thread(self._catalogue.get, name)
+                game, players = await asyncio.to_thread(self._facts, name, template)
             except (ZerofleetError, GameError) as error:
                 return self.render("fault.html", status_of(error), fault=str(error))
-            if run is None:
-                return self.render(template, run=name, uid=uid)
-            return self.render(template, run=name, uid=uid, game=run.header.game, players=run.game.spec().num_players)
+            return self.render(template, run=name, uid=uid, game=game, players=players)
 
         return show
+
+    def _facts(self, name: str, template: str) -> tuple[str, int]:
+        """Return the game of a run and, for the page that names the players, their number.
+
+        Only that page opens the run: the others are answered at once, and say what is being read.
+        """
+        if template != "games.html":
+            return self._catalogue.header(name).game, 0
+        run = self._catalogue.get(name)
+        return run.header.game, run.game.spec().num_players
 
 
 def _form_field(body: str, name: str) -> str:

@@ -16,23 +16,26 @@ from games.kit import svg
 from ui.catalogue import Catalogue, OpenRun
 from ui.endpoints import Endpoint, Parameter
 from ui.event_stream import Events, streamed
+from ui.exporting import GAME_OF_MATCH
 from ui.live import LiveRuns, Look
-from ui.numbers import number_of, position_of
-from zerofleet.contracts.naming import is_version
+from ui.numbers import game_of_match, number_of, position_of
+from zerofleet.contracts.naming import MAX_VERSION, is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.game_query import GameQuery
 from zerofleet.library.heat_map import HeatMap, heat_map
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
-from zerofleet.library.model_list import ModelDetail, ModelList
+from zerofleet.library.model_list import ModelDetail, ModelList, ModelQuery
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_list import RunList, RunStatus
-from zerofleet.library.series import MOST_POINTS, Group, RunSeries, as_csv
+from zerofleet.library.series import MOST_POINTS, Group, RunSeries, as_csv, overlaid_csv
 from zerofleet.library.stored_games import GameList, GameReplay, replay_of
 
 __all__ = ["ReadingEndpoints"]
 
 MOST_GAMES = 200
+DEFAULT_MODELS, MOST_MODELS = 100, 500
+MOST_RUNS = 6
 BOARD_AGE_S = 3600
 RETRY_MS = 3000  # a run that cannot be read is looked at again after this time
 
@@ -47,16 +50,14 @@ class ReadingEndpoints:
     def endpoints(self) -> Sequence[Endpoint]:
         """Return the endpoints."""
         points = Parameter("points", "integer", f"Maximum number of rows of a group, 2 to {MOST_POINTS}.")
-        match = (
-            Parameter("id", "string", "Id of the match in the list of matches.", is_required=True),
-            Parameter("pair", "integer", "Number of the pair of games, from 1."),
-            Parameter("game", "integer", "Number of the game of the pair, from 1."),
-            Parameter("ply", "integer", "Number of moves played, from 0."),
-        )
+        place = (*GAME_OF_MATCH, Parameter("ply", "integer", "Number of moves played, from 0."))
         group = Parameter(
             "group",
             "string",
             "Rows of the trainer, the run, measured versions or windows of games: `trainer`, `run`, `accuracy` or `seats`.",
+        )
+        others = Parameter(
+            "with", "string", f"Name of a further run, at most {MOST_RUNS - 1} times; rows then begin with their run."
         )
         return (
             Endpoint("/runs", self.runs, "Runs, newest first", RunList),
@@ -64,8 +65,8 @@ class ReadingEndpoints:
             Endpoint("/runs/{run}/overview", self.overview, "State of a run, from its files", Overview),
             Endpoint("/runs/{run}/events", self.events, "State of a run every second, as events", "text/event-stream"),
             Endpoint("/runs/{run}/curves", self.curves, "Series of a run over three axes", RunSeries, query=(points,)),
-            Endpoint("/runs/{run}/curves.csv", self.curves_csv, "Series of a run as CSV", "text/csv", query=(group,)),
-            Endpoint("/runs/{run}/models", self.models, "Versions of a run, newest first", ModelList),
+            Endpoint("/runs/{run}/curves.csv", self.curves_csv, "Series of runs as CSV", "text/csv", query=(group, others)),
+            Endpoint("/runs/{run}/models", self.models, "Versions of a run, newest first", ModelList, query=_of_models()),
             Endpoint("/runs/{run}/models/{version}", self.model, "A version with its manifest", ModelDetail),
             Endpoint("/runs/{run}/games", self.games, "Stored games, newest first", GameList, query=_of_games()),
             Endpoint("/runs/{run}/games/{uid}", self.game, "A stored game with its search", GameReplay),
@@ -73,8 +74,8 @@ class ReadingEndpoints:
             Endpoint("/runs/{run}/games/{uid}/heat/{ply}", self.heat, "Visits of a search by cell of the board", HeatMap),
             Endpoint("/runs/{run}/ladder", self.ladder, "Ratings of champions and rungs", Ladder),
             Endpoint("/runs/{run}/matches", self.matches, "Matches of the gate, newest first", MatchList),
-            Endpoint("/runs/{run}/match", self.match, "A match with its games", MatchDetail, query=match[:1]),
-            Endpoint("/runs/{run}/match/board", self.match_board, "Position of a match", "image/svg+xml", query=match),
+            Endpoint("/runs/{run}/match", self.match, "A match with its games", MatchDetail, query=GAME_OF_MATCH[:1]),
+            Endpoint("/runs/{run}/match/board", self.match_board, "Position of a match", "image/svg+xml", query=place),
         )
 
     async def runs(self, request: Request) -> BaseModel:
@@ -102,20 +103,34 @@ class ReadingEndpoints:
         return await asyncio.to_thread(lambda: run.series(points=points))
 
     async def curves_csv(self, request: Request) -> Response:
-        """Return the series of a run as CSV, every row of them."""
+        """Return the series of a run and of those beside it as CSV, every row of them."""
         run, group = await self._run(request), request.query_params.get("group", "trainer")
         known: Group | None = next((one for one in get_args(Group) if one == group), None)
         if known is None:
             raise InvalidRequest(f"group {group!r} is unknown; choose trainer, run, accuracy or seats")
-        text = await asyncio.to_thread(lambda: as_csv(run.series(points=None), known))
+        names = [name for name in dict.fromkeys(request.query_params.getlist("with")) if name != run.name]
+        if len(names) >= MOST_RUNS:
+            raise InvalidRequest(
+                f"{len(names) + 1} runs are too many beside each other; name at most {MOST_RUNS - 1} with `with`"
+            )
+        text = await asyncio.to_thread(self._csv, run, names, known)
         name = re.sub(r"[^A-Za-z0-9._-]", "_", run.name)
         headers = {"Content-Disposition": f'attachment; filename="{name}-{group}.csv"'}
         return Response(text, media_type="text/csv", headers=headers)
 
+    def _csv(self, run: OpenRun, names: Sequence[str], group: Group) -> str:
+        found = {one.name: one.series(points=None) for one in (run, *map(self._catalogue.get, names))}
+        return as_csv(found[run.name], group) if not names else overlaid_csv(found, group)
+
     async def models(self, request: Request) -> BaseModel:
-        """List the versions of a run."""
-        run = await self._run(request)
-        return await asyncio.to_thread(run.models)
+        """List versions of a run."""
+        run, given = await self._run(request), request.query_params
+        query = ModelQuery(
+            limit=number_of(request, "limit", DEFAULT_MODELS, 1, MOST_MODELS),
+            before=number_of(request, "before", 0, 0, MAX_VERSION) if "before" in given else None,
+            has_champions_only=bool(number_of(request, "champions", 0, 0, 1)),
+        )
+        return await asyncio.to_thread(run.models, query)
 
     async def model(self, request: Request) -> BaseModel:
         """Return a version."""
@@ -170,9 +185,7 @@ class ReadingEndpoints:
     async def match_board(self, request: Request) -> Response:
         """Draw a position of a match, which shows every hand: the game is over."""
         run, match_id = await self._run(request), request.query_params.get("id", "")
-        pair, game, ply = (
-            number_of(request, name, least, least, 1 << 31) for name, least in (("pair", 1), ("game", 1), ("ply", 0))
-        )
+        (pair, game), ply = game_of_match(request), number_of(request, "ply", 0, 0, 1 << 31)
         state = await asyncio.to_thread(lambda: run.match_position(match_id, pair=pair, number=game, ply=ply))
         picture = await asyncio.to_thread(svg.picture, run.game, state)
         return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": f"private, max-age={BOARD_AGE_S}"})
@@ -188,6 +201,15 @@ def _of_games() -> tuple[Parameter, ...]:
     abouts = {name: " ".join((field.description or "").split()) for name, field in fields}
     abouts["limit"] = f"Maximum number of games, 1 to {MOST_GAMES}."
     return tuple(Parameter(name, "string" if name in text else "integer", about) for name, about in abouts.items())
+
+
+def _of_models() -> tuple[Parameter, ...]:
+    """Return the parameters of a query for versions."""
+    return (
+        Parameter("limit", "integer", f"Maximum number of versions, 1 to {MOST_MODELS}; by default {DEFAULT_MODELS}."),
+        Parameter("before", "integer", "Version: only older ones are listed."),
+        Parameter("champions", "integer", "1: only versions that are or were champion."),
+    )
 
 
 async def _overviews(looks: AsyncGenerator[Look]) -> Events:

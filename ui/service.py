@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import uvicorn
 
+import games
 from ui.app import LOOPBACK_NAMES, create_app
 from ui.catalogue import Catalogue
 from ui.running import WatchedGames
@@ -32,7 +33,8 @@ class _Server(uvicorn.Server):
 
 async def serve(service: Service, settings: UiSettings) -> None:
     """Serve the pages until shutdown is requested. Raises `Unavailable`. Cancellation: connections are closed."""
-    catalogue = Catalogue(settings.runs, None if settings.runs is not None else settings.run_dir)
+    cache = None if settings.journal_cache is None else settings.journal_cache.expanduser()
+    catalogue = Catalogue(settings.runs, None if settings.runs is not None else settings.run_dir, cache=cache)
     named = [name.strip() for name in settings.page_host_names.split(",") if name.strip()]
     names = (*LOOPBACK_NAMES, *named) if settings.is_loopback or named else ("*",)
     access = WorkerAccess(settings.probed_workers, plain(settings.games_token), is_elsewhere=settings.services_elsewhere)
@@ -64,7 +66,13 @@ async def serve(service: Service, settings: UiSettings) -> None:
     port = listener.getsockname()[1]
     host = f"[{settings.page_host}]" if ":" in settings.page_host else settings.page_host
     service.ready(f"http://{host}:{port}/")
+    await asyncio.to_thread(_load_compiler)
     await work
+
+
+def _load_compiler() -> None:
+    """Load the compiler of the rules, half a second of processor time, before the first request for a run needs it."""
+    games.make("tic_tac_toe").spec()
 
 
 def _bound(host: str, port: int) -> socket.socket:

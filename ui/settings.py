@@ -49,6 +49,9 @@ class UiSettings(ServiceSettings):
     games_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None
     """Secret that the self-play workers require for their games in progress, at least 16 characters; the workers have the same
     setting."""
+    journal_cache: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = Path("~/.cache/zerofleet/journals")
+    """Directory of what was read from the journals of gates, some MB for each run, so that pages that start again read only
+    what is new; `~` is the home directory of the user, and the directory may be removed at any time. Empty for none."""
     costs: Annotated[Path | None, BeforeValidator(lambda value: value or None)] = None
     """Cost file of `zerofleet bench --save` for the page of the cluster; without it, the example of the package."""
 

@@ -45,21 +45,54 @@ def test_a_version_leads_to_the_path_of_its_test(
     open_page: Opener, keep: Keeper, with_match: str, width: int, scheme: str
 ) -> None:
     page = open_page(f"/runs/{with_match}/models#v2", width=width, scheme=scheme)
+    expect(page.locator("#detail .llr-path")).to_be_visible()
     expect(page.get_by_role("link", name=LINK)).to_be_visible()
+    assert Axe().run(page).response["violations"] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     keep(page, "model-with-match")
     page.get_by_role("link", name=LINK).click()
     expect(page).to_have_url(re.compile(f"/runs/{with_match}/matches#"))
     expect(page.locator("#match .llr-path")).to_be_visible()
     expect(page.locator("#match h2").first).to_have_text("Version 2 against 1: promoted")
     expect(page.locator("#matches tr.chosen")).to_have_count(1)
-    assert page.url.endswith("#id=gate%2F2%2F1%2F1")
+    assert page.url.endswith("#id=gate%2F2%2F1%2F1&pair=1&game=1&ply=1")
     keep(page, "match-of-model")
     assert Axe().run(page).response["violations"] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_an_address_opens_the_pair_game_and_ply_that_it_names_and_follows_the_reader(
+    open_page: Opener, with_match: str
+) -> None:
+    page = open_page(f"/runs/{with_match}/matches#id=gate%2F2%2F1%2F1&pair=3&game=2&ply=4")
+    expect(page.locator("#pair h2")).to_contain_text("Pair 3:")
+    expect(page.locator("#position")).to_contain_text("position 4")
+    expect(page.get_by_role("radio", name="Game 2")).to_be_checked()
+    expect(page.locator("figure.chosen figcaption")).to_contain_text("Game 2: version 2 on seat")
+    page.get_by_role("radio", name="Game 1").check()
+    page.get_by_role("button", name="Next position").click()
+    assert page.url.endswith("#id=gate%2F2%2F1%2F1&pair=3&game=1&ply=5")
+    page.evaluate("location.hash = '#id=gate%2F2%2F1%2F1&pair=2&game=2&ply=0'")
+    expect(page.locator("#pair h2")).to_contain_text("Pair 2:")
+    expect(page.locator("#pair")).to_contain_text("there is no curve of values")
+    expect(page.locator("#to-tree")).to_have_attribute("href", f"/tree?run={with_match}&game=tic_tac_toe&moves=")
+
+
+@pytest.mark.parametrize(("kind", "begins"), [("GIF", b"GIF89a"), ("JSONL", b'{"line": "game"')])
+def test_the_chosen_game_of_a_match_is_exported(
+    open_page: Opener, with_match: str, tmp_path: Path, kind: str, begins: bytes
+) -> None:
+    page = open_page(f"/runs/{with_match}/matches#id=gate%2F2%2F1%2F1&pair=2&game=2")
+    with page.expect_download() as begun:
+        page.get_by_role("button", name=kind, exact=True).click()
+    assert begun.value.suggested_filename == f"tic_tac_toe-gate-2-1-1-pair-2-game-2.{kind.lower()}"
+    begun.value.save_as(tmp_path / "game")
+    assert (tmp_path / "game").read_bytes().startswith(begins)
+
+
 def test_a_match_of_which_the_report_alone_remains_says_so(open_page: Opener) -> None:
     page = open_page("/runs/golden/models#v2")
+    expect(page.locator("#test-path")).to_contain_text("The games and the path of the test are gone")
     page.get_by_role("link", name=LINK).click()
     expect(page.locator("#match")).to_contain_text("The games and the path of the test are gone")
     expect(page.locator("#match")).to_contain_text("6 won, 2 drawn, 2 lost in 5 pairs: 70 % of the points")

@@ -136,7 +136,7 @@ def test_the_page_has_the_figures_of_the_other_commands(zerofleet, run, tmp_path
     text = written(zerofleet, run, tmp_path / "page.html").text
     status = zerofleet("status", str(run), "--json").json()
     on_run = ("--run-dir", str(run), "--json")
-    first, champion = zerofleet("models", "list", MODEL, *on_run).json()["versions"]
+    champion, first = zerofleet("models", "list", MODEL, *on_run).json()["versions"]
     newest = zerofleet("games", "list", MODEL, *on_run).json()["games"][0]
     rating = f"{first['elo']:.0f} {first['elo_low']:.0f} to {first['elo_high']:.0f}"
     assert f"version {status['champion']}" in text

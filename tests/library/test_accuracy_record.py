@@ -20,7 +20,7 @@ from zerofleet.library.accuracy_record import (
     read_accuracy,
 )
 from zerofleet.library.accuracy_series import with_accuracy
-from zerofleet.library.model_list import ModelEntry, ModelList
+from zerofleet.library.model_list import ModelEntry
 from zerofleet.library.series import RunSeries, as_csv
 from zerofleet.storage.run_paths import RunPaths
 
@@ -80,7 +80,7 @@ def test_measurements_in_different_sets_of_positions_are_series_of_their_own():
     name = filed_set("end<game>.txt", [(0, 1), (2, 3)])
     nothing, models = (
         RunSeries(axes={}, series=(), promotions=()),
-        ModelList(model="m", versions=(entry(1, 100), entry(2, 300))),
+        (entry(1, 100), entry(2, 300)),
     )
     records = [measured(1, 5), measured(2, 10, seed=3), measured(1, 15, source="file", positions=name)]
     records += [measured(2, 20, source="file", positions=filed_set("end<game>.txt", [(0, 1), (2, 4)]))]
@@ -99,7 +99,7 @@ def test_the_name_of_a_drawn_set_has_all_that_determines_its_positions():
 
 def test_a_series_has_a_value_for_each_measured_version_at_its_training_step():
     nothing = RunSeries(axes={}, series=(), promotions=())
-    models = ModelList(model="tic_tac_toe", versions=(entry(1, 100), entry(2, 300)))
+    models = (entry(1, 100), entry(2, 300))
     records = [measured(1, 5), measured(2, 15), measured(2, 20, mode="30 simulations"), measured(7, 1)]  # version 7 is deleted
     found = with_accuracy(nothing, records, models, BEGAN)
     assert found.axes["accuracy"].step == (100.0, 300.0)
@@ -114,4 +114,4 @@ def test_a_series_has_a_value_for_each_measured_version_at_its_training_step():
 
 def test_a_run_without_measurements_keeps_its_series():
     nothing = RunSeries(axes={}, series=(), promotions=())
-    assert with_accuracy(nothing, [], ModelList(model="m", versions=()), None) is nothing
+    assert with_accuracy(nothing, [], (), None) is nothing

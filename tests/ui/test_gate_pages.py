@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import httpx
 import jsonschema
 import pytest
+from PIL import Image
 
 import games
 from ui.app import create_app
@@ -106,6 +108,41 @@ async def test_every_position_of_a_match_is_drawn(gate):
         board = await gate.get("/api/v1/runs/rated/match/board", params={**asked, "ply": ply})
         assert board.headers["content-type"].startswith("image/svg+xml")
         assert board.text.count("<text") == 6 + ply  # the names of columns and rows, and the marks
+
+
+@pytest.mark.parametrize("kind", ["gif", "png"])
+async def test_a_game_of_a_match_is_a_picture_file_with_the_name_of_its_place(gate, kind):
+    answer = await gate.get("/api/v1/runs/rated/match/export", params={"id": MATCH, "pair": 2, "game": 2, "kind": kind})
+    assert answer.headers["content-disposition"] == f'attachment; filename="tic_tac_toe-gate-2-1-1-pair-2-game-2.{kind}"'
+    assert Image.open(io.BytesIO(answer.content)).format == kind.upper()
+
+
+async def test_the_strip_of_a_game_of_a_match_has_a_board_for_each_position(gate):
+    asked = {"id": MATCH, "pair": 2, "game": 2}
+    detail = (await gate.get("/api/v1/runs/rated/match", params={"id": MATCH})).json()
+    played = next(pair for pair in detail["games"] if pair["number"] == 2)["games"][1]
+    answer = await gate.get("/api/v1/runs/rated/match/export", params={**asked, "kind": "svg"})
+    assert answer.text.count("<svg") == 1 + len(played["moves"]) + 1
+    facts, *moves = map(
+        json.loads, (await gate.get("/api/v1/runs/rated/match/export", params={**asked, "kind": "jsonl"})).text.splitlines()
+    )
+    assert [move["move"] for move in moves] == played["moves"]
+    assert (facts["pair"], facts["number"], facts["points"]) == (2, 2, played["points"])
+    assert facts["players"] == ["model:1", "model:2"]
+    assert [move["model_version"] for move in moves[:3]] == [0, 2, 1]  # the opening is nobody's move
+    assert all(move["value"] is None for move in moves)
+
+
+@pytest.mark.parametrize("asked", [{"pair": 9}, {"game": 3}, {"kind": "exe"}, {"seat": 3}, {"pair": "x"}])
+async def test_a_game_of_a_match_that_cannot_be_exported_is_refused_with_the_reason(gate, asked):
+    answer = await gate.get("/api/v1/runs/rated/match/export", params={"id": MATCH, "kind": "gif"} | asked)
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+
+
+async def test_a_version_names_the_match_whose_path_its_page_shows(gate):
+    assert (await gate.get("/api/v1/runs/rated/models/2")).json()["match_id"] == MATCH
+    assert (await gate.get("/api/v1/runs/rated/models/1")).json()["match_id"] == ""
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,8 @@ async def test_an_operator_promotes_a_version_and_rolls_it_back(root):
         assert (now["champion"], now["rollback_to"], now["reason"]) == (3, 2, "better endgames")
         assert now["epoch"] > before["epoch"]
         listed = (await client.get("/api/v1/runs/golden/models")).json()["versions"]
-        assert [row["status"] for row in listed] == ["former champion", "former champion", "champion"]
-        assert listed[2]["reason"] == "better endgames"  # journalled
+        assert [row["status"] for row in listed] == ["champion", "former champion", "former champion"]
+        assert listed[0]["reason"] == "better endgames"  # journalled
         assert (await client.get("/api/v1/runs/golden/models/3")).json()["is_self_tested"]
 
         back = (await rolled_back(client, champion=3, to=2, reason="plays badly")).json()

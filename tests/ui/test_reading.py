@@ -223,10 +223,28 @@ async def test_the_csv_of_results_by_seat_has_a_row_for_each_window_with_shares_
     assert float(row["draws"]) == pytest.approx(points.count(0.5) / 9)
 
 
+async def test_the_csv_of_overlaid_runs_has_the_rows_of_each_run_under_its_name(runs, tmp_path, connected):
+    for name in ("one", "a, b"):
+        shutil.copytree(runs / "golden", tmp_path / name)
+    (tmp_path / "one" / "metrics" / "trainer.jsonl").write_text('{"time": 1.0, "step": 7, "losses/policy": 0.5}\n')
+    app = create_app(Catalogue(tmp_path, None))
+    async with app.router.lifespan_context(app), connected(app) as client:
+        asked = {"group": "trainer", "with": ["a, b", "one"]}
+        rows = [*csv.DictReader((await client.get("/api/v1/runs/one/curves.csv", params=asked)).text.splitlines())]
+        alone = (await client.get("/api/v1/runs/one/curves.csv")).text.splitlines()
+        refused = await client.get("/api/v1/runs/one/curves.csv", params={"with": [f"r{n}" for n in range(6)]})
+        missing = await client.get("/api/v1/runs/one/curves.csv", params={"with": "nobody"})
+    assert [row["run"] for row in rows] == ["one"] + 12 * ["a, b"]
+    assert (rows[0]["step"], rows[0]["loss_policy"], rows[1]["loss_policy"]) == ("7.0", "0.5", "")
+    assert rows[1]["loss_total"] == "2.0"
+    assert alone[0].startswith("step,games,hours,")
+    assert (refused.status_code, missing.status_code) == (400, 404)
+
+
 async def test_models_have_verdict_match_and_manifest_without_a_service(client):
     listed = (await client.get("/api/v1/runs/golden/models")).json()
-    assert [(row["version"], row["status"]) for row in listed["versions"]] == [(1, "former champion"), (2, "champion")]
-    assert listed["versions"][1]["match"]["pentanomial"] == [0, 1, 1, 2, 1]
+    assert [(row["version"], row["status"]) for row in listed["versions"]] == [(2, "champion"), (1, "former champion")]
+    assert listed["versions"][0]["match"]["pentanomial"] == [0, 1, 1, 2, 1]
     shown = (await client.get("/api/v1/runs/golden/models/2")).json()
     assert shown["network"]["channels"] == "4"
     assert "model.pt" in [file["name"] for file in shown["files"]]

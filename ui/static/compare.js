@@ -2,6 +2,7 @@
 import { bars, byId, count, el, fetchJson, notice, path, percent, run, signed, table } from "./common.js";
 
 const form = byId("begin"), asked = new URLSearchParams(location.search);
+const MOST_OFFERED = 500; // versions in the choices; the address takes any other one
 const DEFAULTS = { positions: "500", seed: "0", moves: "", limit: "12" };
 const NOT_YET = "The first look starts an inference server where these networks need one, and compiles the rules: half a minute at most on most machines.";
 let versions = null, opinions = null, before = asked.get("before"), asking = null;
@@ -149,7 +150,9 @@ byId("cancel").addEventListener("click", () => asking?.abort());
 byId("differences").addEventListener("change", manifests);
 
 try {
-  const rows = (await fetchJson(path("runs", run, "models"))).versions.filter((row) => row.status !== "corrupt").reverse();
+  const [newest, champions] = await Promise.all([`limit=${MOST_OFFERED}`, "champions=1&limit=2"].map((wanted) => fetchJson(`${path("runs", run, "models")}?${wanted}`)));
+  const known = new Map([...newest.versions, ...champions.versions].filter((row) => row.status !== "corrupt").map((row) => [row.version, row]));
+  const rows = [...known.values()].sort((one, other) => other.version - one.version);
   for (const name of ["first", "second"]) form.elements[name].append(...rows.map((row) => el("option", { value: row.version }, `${row.version}${champion(row)}`)));
   if (rows.length < 2) {
     notice("A comparison needs two sound versions; the run has fewer.");

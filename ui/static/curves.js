@@ -1,6 +1,6 @@
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { asPng } from "./chart_image.js";
 import { byId, compact, el, fetchJson, game, notice, path, run } from "./common.js";
+import { chartFiles } from "./files.js";
 
 const MOST_RUNS = 6;
 const COLOURS = ["#2f7fb8", "#c8412f", "#4a9a5b", "#c0902a", "#7d5ba6", "#8a6f52"];
@@ -69,10 +69,16 @@ function promotionLines(axis) {
   };
 }
 
+/** Return the range of values that a chart shows; around a constant its own size, as 0 to 100 would be 0 to 10,000 per cent. */
+function range(low, high) {
+  if (low === null) return [0, 1];
+  return low === high ? [Math.min(0, 2 * low), low ? Math.max(0, 2 * low) : 1] : uPlot.rangeNum(low, high, 0.1, true);
+}
+
 function chart(title, unit, lines, axis) {
   const ink = style("--dim"), grid = { stroke: style("--line"), width: 1 };
   const home = el("div", {}), shownUnit = unit === "share" || unit === "bytes" ? "" : unit;
-  const save = el("button", { type: "button", class: "link", "aria-label": `PNG of the chart ${title}`, onclick: () => download(plot, title, shownUnit, axis) }, "PNG");
+  const save = chartFiles(title, () => describe(plot, title, shownUnit, axis));
   const panel = el("section", { class: "panel chart" }, el("div", { class: "chart-head" }, el("h2", {}, el("span", {}, title), el("span", { class: "dim" }, shownUnit)), save), home);
   byId("charts").append(panel);
   const shared = lines.length === 1 ? [lines[0].points[0], lines[0].points[1]] : uPlot.join(lines.map((line) => line.points));
@@ -80,7 +86,7 @@ function chart(title, unit, lines, axis) {
     width: home.clientWidth, height: CHART_HEIGHT,
     cursor: { y: false, sync: { key: axis } },
     legend: { live: true },
-    scales: { x: { time: false } },
+    scales: { x: { time: false }, y: { range: (_, low, high) => range(low, high) } },
     axes: [
       { stroke: ink, grid, ticks: grid, values: (_, marks) => marks.map((mark) => compact(mark)), space: 60 },
       { stroke: ink, grid, ticks: grid, size: 62, values: (_, marks) => marks.map((mark) => compact(mark, unit)) },
@@ -98,19 +104,16 @@ function chart(title, unit, lines, axis) {
   charts.push({ plot, home });
 }
 
-/** Save a chart as it is seen: zoomed, smoothed, with the series that are shown. */
-async function download(plot, title, unit, axis) {
-  const lines = plot.series.slice(1).filter(({ show }) => show).map(({ label, stroke, dash }) => ({ label, colour: stroke(plot), dash }));
+/** Return a chart for its files: the PNG zoomed as it is seen, the CSV with every row; both smoothed, with the series that are shown. */
+function describe(plot, title, unit, axis) {
+  const places = [...plot.series.keys()].filter((i) => i && plot.series[i].show), shown = places.map((i) => plot.series[i]);
+  const lines = shown.map(({ label, stroke, dash }) => ({ label, colour: stroke(plot), dash }));
   lines.push(...promotionsOf(axis).map(({ label, colour }) => ({ label, colour, isTick: true })));
-  try {
-    const content = await asPng(plot.ctx.canvas, { title, unit, about: found.length > 1 ? game : `${run}, ${game}`, axis: AXES[axis], lines });
-    const name = `${run}-${title}-${axis}.png`.replaceAll(/[^A-Za-z0-9._-]+/g, "_");
-    const link = el("a", { href: URL.createObjectURL(content), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  } catch (error) {
-    notice(error.message, true);
-  }
+  const [x, ...values] = [plot.data[0], ...places.map((i) => plot.data[i])];
+  return {
+    title, unit, lines, axis: AXES[axis], about: found.length > 1 ? game : `${run}, ${game}`, file: `${run}-${title}-${axis}`, canvas: () => plot.ctx.canvas,
+    table: { columns: [axis, ...shown.map(({ label }) => label)], rows: Array.from(x, (at, row) => [at, ...values.map((column) => column[row])]) },
+  };
 }
 
 function draw() {
@@ -149,10 +152,9 @@ function compare() {
 new ResizeObserver(() => charts.forEach(({ plot, home }) => plot.setSize({ width: home.clientWidth, height: CHART_HEIGHT }))).observe(byId("charts"));
 form.addEventListener("change", draw);
 dark.addEventListener("change", draw);
-byId("csv-trainer").href = `${path("runs", run, "curves.csv")}?group=trainer`;
-byId("csv-run").href = `${path("runs", run, "curves.csv")}?group=run`;
-byId("csv-seats").href = `${path("runs", run, "curves.csv")}?group=seats`;
-byId("csv-accuracy").href = `${path("runs", run, "curves.csv")}?group=accuracy`;
+for (const group of ["trainer", "run", "seats", "accuracy"]) {
+  byId(`csv-${group}`).href = `${path("runs", run, "curves.csv")}?${new URLSearchParams([["group", group], ...chosen.slice(1).map((name) => ["with", name])])}`;
+}
 
 try {
   found = await Promise.all(chosen.map(async (name) => ({ name, ...(await fetchJson(path("runs", name, "curves"))) })));
@@ -162,8 +164,8 @@ try {
     swatch.style.background = COLOURS[i];
     return el("span", {}, swatch, name);
   }));
-  byId("accuracy").hidden = !found[0].axes.accuracy;
-  byId("seats").hidden = !found[0].axes.seats;
+  byId("accuracy").hidden = !found.some(({ axes }) => axes.accuracy);
+  byId("seats").hidden = !found.some(({ axes }) => axes.seats);
   draw();
   await offerOthers();
 } catch (error) {

@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, notice, path, patiently, result, run, table } from "./common.js";
+import { byId, count, el, fetchJson, moment, notice, path, patiently, result, run, table } from "./common.js";
 
 const PAGE = 50, FIRST_MOVES = 8;
 const form = byId("filter"), names = [...new FormData(form).keys()];
@@ -25,7 +25,7 @@ function show() {
     ["models", (row) => row.versions.map((version) => version || "–").join(" ")],
     ["moves", (row) => row.moves.slice(0, FIRST_MOVES).join(" ") + (row.moves.length > FIRST_MOVES ? " …" : "")],
     ["worker", (row) => row.worker],
-    ["finished", (row) => row.finished_at ?? "?"],
+    ["finished, UTC", (row) => (row.finished_at ? moment(row.finished_at) : "?")],
   ], shown, { caption: "Stored games, newest first" }));
 }
 

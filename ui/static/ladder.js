@@ -1,4 +1,5 @@
-import { byId, count, el, fetchJson, moment, notice, path, percent, run, svg, table } from "./common.js";
+import { byId, count, el, fetchJson, game, moment, notice, path, percent, run, svg, table } from "./common.js";
+import { chartFiles, rasterised } from "./files.js";
 
 const WIDTH = matchMedia("(max-width: 40rem)").matches ? 380 : 640, HEIGHT = 300, LEFT = 48, RIGHT = 92, TOP = 12, BOTTOM = 28, NAME_HEIGHT = 13;
 let players = [];
@@ -51,6 +52,17 @@ function open(player) {
     ], player.meetings, { caption: `Rated games of ${name(player)}` }) : el("p", { class: "dim" }, "no rated games"));
 }
 
+/** Return the curve of the ladder for its files; the CSV has every rated player. */
+function describe(drawn) {
+  const stroke = (kind) => getComputedStyle(drawn.querySelector(kind) ?? drawn).stroke;
+  const rated = players.filter((one) => one.elo !== null);
+  return {
+    title: "Ladder", unit: "Elo", axis: "versions", about: `${run}, ${game}: Elo with random at 0`, file: `${run}-ladder`, canvas: () => rasterised(drawn),
+    lines: [{ label: "champions, with their 95 % intervals", colour: stroke(".line") }, ...(rated.some(({ version }) => version === null) ? [{ label: "classical players", colour: stroke(".rung"), dash: [5, 3] }] : [])],
+    table: { columns: ["player", "version", "elo", "elo_low", "elo_high", "games"], rows: rated.map((one) => [one.name, one.version, one.elo, one.elo_low, one.elo_high, one.games]) },
+  };
+}
+
 try {
   const found = await fetchJson(path("runs", run, "ladder"));
   players = found.players;
@@ -58,7 +70,10 @@ try {
   const champion = players.find((one) => one.is_champion);
   byId("state").textContent = found.champion === null ? "no champion" : `champion ${found.champion}: ${champion === undefined || champion.elo === null ? "not anchored" : `${Math.round(champion.elo)} (${interval(champion)})`}`;
   byId("curve").hidden = !found.is_anchored;
-  if (found.is_anchored) byId("curve").replaceChildren(curve());
+  if (found.is_anchored) {
+    const drawn = curve();
+    byId("curve").replaceChildren(el("p", { class: "dim" }, "Elo of the champions by version ", chartFiles("Ladder", () => describe(drawn))), drawn);
+  }
   byId("players").hidden = !players.length;
   byId("players").replaceChildren(table([
     ["player", (row) => el("button", { type: "button", class: "link", onclick: () => open(row) }, `${name(row)}${row.is_champion ? " ★" : ""}`)],

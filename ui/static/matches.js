@@ -1,10 +1,12 @@
-import { byId, count, el, fetchJson, notice, path, patiently, percent, run, signed, svg, table } from "./common.js";
+import { byId, count, el, fetchJson, game, notice, path, patiently, percent, run, signed, svg, table } from "./common.js";
+import { exports } from "./files.js";
+import { testFigure } from "./llr_path.js";
 
 const POINTS = ["0", "½", "1", "1½", "2"];
 const KINDS = { gate: "gate match", measurement: "measurement" };
 const STATES = { open: "in progress", ended: "no verdict" };
-const WIDTH = matchMedia("(max-width: 40rem)").matches ? 360 : 640, RIGHT = 50; // of the path, and the labels of its bounds
-let matches = [], detail = null, ply = 0;
+let matches = [], detail = null, ply = 0, shown = null, chosen = 0; // chosen: place of the game in the shown pair
+let isOpen = false; // whether players hide nothing, so that moves alone name a position
 
 const verdict = (row) => (row.state === "decided" ? row.status : STATES[row.state]);
 const score = ({ wins, draws, losses }) => `+${wins} =${draws} −${losses}`;
@@ -20,22 +22,25 @@ function histogram(pairs) {
       svg("text", { x: 19 * i + 8, y: 35, class: "middle" }, `${number}`)]));
 }
 
-/** Return the path of the log-likelihood ratio between its bounds. */
-function testPath({ path: values, llr_low: low, llr_high: high }) {
-  const last = Math.max(1, values.length - 1), top = Math.max(high, ...values), bottom = Math.min(low, ...values);
-  const end = WIDTH - RIGHT, x = (place) => 10 + ((end - 10) * place) / last, y = (value) => 8 + (144 * (top - value)) / (top - bottom);
-  const level = (value, kind) => [svg("line", { class: kind, x1: 10, x2: end, y1: y(value), y2: y(value) }), svg("text", { x: end + 6, y: y(value) + 4 }, value ? signed(value) : "0")];
-  return svg("svg", { class: "llr-path", viewBox: `0 0 ${WIDTH} 180`, role: "img", "aria-label": `log-likelihood ratio over ${values.length - 1} pairs, from 0 to ${signed(values.at(-1))}, between ${signed(low)} and ${signed(high)}` },
-    level(low, "bound"), level(high, "bound"), level(0, "grid"),
-    svg("path", { class: "line", d: `M${values.map((value, i) => `${x(i).toFixed(1)} ${y(value).toFixed(1)}`).join("L")}` }),
-    svg("circle", { class: "dot", cx: x(values.length - 1), cy: y(values.at(-1)), r: 3.5 }),
-    svg("text", { x: 10, y: 174 }, "0"), svg("text", { x: end, y: 174, class: "end" }, `${values.length - 1} pairs`));
+const board = (pair, place, at) => `${path("runs", run, "match", "board")}?${query({ id: detail.id, pair: pair.number, game: place + 1, ply: at })}`;
+const longest = (pair) => Math.max(...pair.games.map(({ moves }) => moves.length));
+
+/** Write pair, game and ply into the address, which opens them again. */
+const remember = () => history.replaceState(null, "", `#${query({ id: detail.id, pair: shown.number, game: chosen + 1, ply })}`);
+
+/** Choose the game of the pair that the address names and the buttons export. */
+function choose(place) {
+  chosen = place;
+  const moves = shown.games[place].moves;
+  byId("pair").querySelectorAll("figure").forEach((figure, i) => figure.classList.toggle("chosen", i === place));
+  byId("pair").querySelectorAll("input[name=game]").forEach((box, i) => { box.checked = i === place; });
+  byId("to-tree").hidden = !isOpen || ply >= moves.length;
+  byId("to-tree").href = `/tree?${query({ run, game, moves: moves.slice(0, ply).join(",") })}`;
+  remember();
 }
 
-const board = (pair, game, at) => `${path("runs", run, "match", "board")}?${query({ id: detail.id, pair: pair.number, game: game + 1, ply: at })}`;
-
 function step(pair, number) {
-  const most = Math.max(...pair.games.map(({ moves }) => moves.length));
+  const most = longest(pair);
   ply = Math.min(Math.max(0, number), most);
   pair.games.forEach(({ moves }, i) => {
     const at = Math.min(ply, moves.length);
@@ -44,10 +49,18 @@ function step(pair, number) {
   });
   byId("ply").value = ply;
   byId("position").textContent = ply === pair.opening_plies ? `position ${ply}: the opening` : `position ${ply} of ${most}`;
+  choose(chosen);
 }
 
-function openPair(pair) {
-  const home = byId("pair"), most = Math.max(...pair.games.map(({ moves }) => moves.length));
+/** Return the part about the chosen game: its files, and why it has no curve of values. */
+const files = () => [
+  exports((kind) => `${path("runs", run, "match", "export")}?${query({ id: detail.id, pair: shown.number, game: chosen + 1, kind })}`),
+  el("p", { class: "dim" }, "The journal keeps moves and scores of the games of a match, without their searches: there is no curve of values. ", el("a", { id: "to-tree" }, "Tree of this position")),
+];
+
+function openPair(pair, { place = 0, at = pair.opening_plies } = {}) {
+  const home = byId("pair"), most = longest(pair);
+  [shown, chosen] = [pair, Math.min(Math.max(0, place), pair.games.length - 1)];
   home.hidden = false;
   home.replaceChildren(
     el("h2", {}, `Pair ${pair.number}: ${outcome(pair.points)}${pair.is_counted ? "" : ", not counted"}`),
@@ -57,11 +70,11 @@ function openPair(pair) {
       el("label", { class: "grow" }, el("span", { class: "hidden" }, "Ply"), el("input", { id: "ply", type: "range", min: 0, max: most, oninput: (event) => step(pair, Number(event.target.value)) })),
       el("button", { type: "button", onclick: () => step(pair, ply + 1), "aria-label": "Next position" }, "›"),
       el("span", { id: "position", class: "dim", "aria-live": "polite" })),
-    el("div", { class: "games-of-pair" }, pair.games.map((game, i) => el("figure", {},
-      el("figcaption", {}, `Version ${detail.version} on seat ${game.seats.join(", ")}: ${game.points > 0.5 ? "won" : game.points < 0.5 ? "lost" : "drawn"}, ${game.moves.length} plies`),
+    el("div", { class: "games-of-pair" }, pair.games.map((played, i) => el("figure", {},
+      el("figcaption", {}, el("label", {}, el("input", { type: "radio", name: "game", value: i + 1, onchange: () => choose(i) }), ` Game ${i + 1}`), `: version ${detail.version} on seat ${played.seats.join(", ")} ${played.points > 0.5 ? "won" : played.points < 0.5 ? "lost" : "drew"}, ${played.moves.length} plies`),
       el("div", { class: "board-frame" }, el("img", { id: `board-${i}`, class: "board" })),
-      el("p", { class: "dim mono" }, game.moves.join(" "))))));
-  step(pair, pair.opening_plies);
+      el("p", { class: "dim mono" }, played.moves.join(" "))))), ...files());
+  step(pair, at);
   home.scrollIntoView({ block: "nearest" });
 }
 
@@ -74,7 +87,14 @@ function named(asked) {
   return of.find((row) => row.id && row.state !== "ended") ?? of.find((row) => row.id) ?? of[0];
 }
 
-async function open(row) {
+/** Return the pair, place of the game and ply that an address names, as far as the match has them. */
+function place(asked) {
+  const number = (name, usual) => (/^\d+$/.test(asked.get(name) ?? "") ? Number(asked.get(name)) : usual);
+  const pair = detail.games.find((one) => one.number === number("pair", detail.games[0].number)) ?? detail.games[0];
+  return [pair, { place: number("game", 1) - 1, at: number("ply", pair.opening_plies) }];
+}
+
+async function open(row, asked = new URLSearchParams()) {
   list(row);
   const home = byId("match");
   home.hidden = false;
@@ -94,11 +114,11 @@ async function open(row) {
       el("h2", {}, `Version ${detail.version} against ${detail.opponent}: ${verdict(detail)}`),
       summary(detail),
       detail.reason ? el("p", { class: "dim" }, detail.reason) : "",
-      detail.path.length ? el("figure", { class: "figure" }, el("figcaption", { class: "dim" }, `Log-likelihood ratio ${signed(detail.log_likelihood_ratio)}, by pair`), testPath(detail)) : "",
+      ...testFigure(detail),
       el("h2", {}, "Pairs"),
       el("p", { class: "dim" }, "Number of the pair, and the version's points in it; a grey one does not count, as it ended after the decision or is incomplete."),
       el("ul", { class: "choice-list" }, detail.games.map((pair) => el("li", {}, el("button", { type: "button", class: pair.is_counted ? "" : "dim", title: pair.is_counted ? "" : "not counted", onclick: () => openPair(pair) }, `${pair.number}: ${pair.points === null ? "…" : POINTS[Math.round(4 * pair.points)]}`)))));
-    if (detail.games.length) openPair(detail.games[0]);
+    if (detail.games.length) openPair(...place(asked));
   } catch (error) {
     home.replaceChildren(el("p", { class: "error-text" }, error.message));
   }
@@ -118,15 +138,21 @@ function list(chosen) {
 }
 
 try {
-  const found = await fetchJson(path("runs", run, "matches"));
+  const [found, { games }] = await Promise.all([fetchJson(path("runs", run, "matches")), fetchJson(path("games"))]);
+  isOpen = games.some((one) => one.game === game && one.information === "perfect");
   matches = found.matches;
   notice(matches.length ? (found.fault && `The bounds of the test are unknown: ${found.fault}`) : "No match has been played yet.");
   byId("rule").textContent = found.rule ? `Rule: ${found.rule}. A match opens while the journal holds its games: until the gatekeeper is started again.` : "";
   byId("matches").hidden = !matches.length;
   list(null);
-  const asked = new URLSearchParams(location.hash.slice(1)), row = named(asked);
-  if (row) await open(row);
-  else if (asked.has("version")) notice(`No match of version ${asked.get("version")} is recorded.`);
+  const follow = async () => {
+    const asked = new URLSearchParams(location.hash.slice(1)), row = named(asked);
+    if (row) await open(row, asked);
+    else if (asked.has("version")) notice(`No match of version ${asked.get("version")} is recorded.`);
+    else if (asked.has("id")) notice("This match is not recorded.");
+  };
+  addEventListener("hashchange", follow);
+  await follow();
 } catch (error) {
   notice(error.message, true);
 }

@@ -1,15 +1,17 @@
 import { byId, compact, count, el, fetchJson, moment, notice, path, percent, rating, run, signed, svg, table } from "./common.js";
-import { follow, promotion } from "./promotion.js";
+import { testFigure } from "./llr_path.js";
+import { champion, follow, promotion } from "./promotion.js";
 
-let models = [];
+const PAGE = 100, MOST_AT_ONCE = 500; // rows of an answer
+let models = [], total = 0, before = null, turn = 0;
 const IN_PROGRESS = /\b(playing|trial)$/; // status of a version whose match or measurement has no verdict yet
 const PAIRS = ["0", "½", "1", "1½", "2"];
 const score = ({ match }) => (match ? `+${match.wins} =${match.draws} −${match.losses}` : "");
 
 function list() {
-  const shown = byId("champions").checked ? models.filter((row) => row.was_champion) : models;
-  byId("count").textContent = `${count(shown.length)} of ${count(models.length)} versions`;
+  byId("count").textContent = `${count(models.length)} of ${count(total)} ${byId("champions").checked ? "champions" : "versions"}`;
   byId("models").hidden = !models.length;
+  byId("more").hidden = before === null;
   byId("models").replaceChildren(table([
     ["version", (row) => el("button", { type: "button", class: "link", onclick: () => open(row.version) }, `${row.version}`), { right: true }],
     ["status", (row) => `${row.status}${row.is_champion ? " ★" : ""}`],
@@ -19,7 +21,7 @@ function list() {
     ["steps", (row) => count(row.train_steps), { right: true }],
     ["games", (row) => count(row.games_seen), { right: true }],
     ["parent", (row) => row.parent_version ?? "–", { right: true }],
-  ], shown, { caption: "Versions, newest first", rowClass: (row) => (String(row.version) === location.hash.slice(2) ? "chosen" : row.is_champion ? "champion" : "") }));
+  ], models, { caption: "Versions, newest first", rowClass: (row) => (String(row.version) === location.hash.slice(2) ? "chosen" : row.is_champion ? "champion" : "") }));
 }
 
 /** Return the histogram of game pairs by the candidate's points. */
@@ -36,28 +38,38 @@ function histogram(pairs) {
 const toMatch = (version, opponent) => el("p", {}, el("a", { href: `matches#${new URLSearchParams({ version, ...(opponent ? { opponent } : {}) })}` }, "Path of the test and games of this match"));
 
 function matchOf({ version, status, match }) {
-  if (!match) return IN_PROGRESS.test(status) ? [el("h2", {}, "Match"), toMatch(version)] : [];
+  if (!match) return IN_PROGRESS.test(status) ? [el("h2", {}, "Match"), el("div", { id: "test-path" }), toMatch(version)] : [];
   return [
     el("h2", {}, `Match against version ${match.champion_version}`),
     el("p", {}, `${match.wins} won, ${match.draws} drawn, ${match.losses} lost: ${percent(match.share)} of the points (95 % interval ${percent(match.share_low)} to ${percent(match.share_high)}), log-likelihood ratio ${signed(match.log_likelihood_ratio)}.`),
+    el("div", { id: "test-path" }),
     histogram(match.pentanomial),
     toMatch(version, match.champion_version),
   ];
 }
 
-function lineage(version) {
-  const known = new Map(models.map((row) => [row.version, row]));
-  const line = [];
-  for (let at = known.get(version)?.parent_version; at && line.length < 8; at = known.get(at)?.parent_version) line.push(at);
-  return line.length ? [el("p", {}, "Trained from ", line.flatMap((at, i) => [i ? " ← " : "", el("button", { type: "button", class: "link", onclick: () => open(at) }, `${at}`)]))] : [];
-}
+/** Return the versions from which one was trained, the parent first, as far as they are stored. */
+const lineage = ({ ancestors }) => (ancestors.length ? [el("p", {}, "Trained from ", ancestors.flatMap((at, i) => [i ? " ← " : "", el("button", { type: "button", class: "link", onclick: () => open(at) }, `${at}`)]))] : []);
 
 /** Return the links to comparisons of a version: with its parent and with the champion. */
-function comparisons(version) {
-  const parent = models.find((row) => row.version === version)?.parent_version, crowned = models.find((row) => row.is_champion)?.version;
-  const others = [...new Set([parent, crowned])].filter((other) => other && other !== version && models.some((row) => row.version === other));
+function comparisons({ version, ancestors }) {
+  const crowned = champion(), others = [...new Set([ancestors[0], crowned])].filter((other) => other && other !== version);
   const link = (other) => el("a", { href: `compare?${new URLSearchParams({ first: other, second: version })}` }, `version ${other}${other === crowned ? " (champion)" : ""}`);
   return others.length ? [el("p", {}, "Compare with ", others.flatMap((other, i) => [i ? ", " : "", link(other)]))] : [];
+}
+
+/** Show the path of the test of a version's match, where the journal holds its games. */
+async function showPath({ version, match_id: id, match }) {
+  const home = byId("test-path");
+  if (!home) return;
+  if (!id) {
+    home.replaceChildren(el("p", { class: "dim" }, "The games and the path of the test are gone: the gatekeeper was started again, and kept the report."));
+    return;
+  }
+  home.replaceChildren(el("p", { class: "dim", role: "status" }, "Reading the games of the match…"));
+  const content = await fetchJson(`${path("runs", run, "match")}?${new URLSearchParams({ id })}`).then(
+    (found) => (match && found.opponent !== match.champion_version ? [] : testFigure(found, { isNarrow: true })), (error) => [el("p", { class: "error-text" }, error.message)]);
+  if (byId("test-path") === home && location.hash === `#v${version}`) home.replaceChildren(...content);
 }
 
 async function open(version) {
@@ -76,24 +88,35 @@ async function open(version) {
     detail.replaceChildren(
       el("h2", {}, `Version ${version}`), ...promotion(about),
       el("dl", { class: "facts" }, facts.flatMap(([name, value]) => [el("dt", {}, name.replaceAll("_", " ")), el("dd", {}, value === "" ? "none" : value)])),
-      ...lineage(version), ...comparisons(version), ...matchOf(about),
+      ...lineage(about), ...comparisons(about), ...matchOf(about),
       el("h2", {}, "Files"),
       el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Files" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
+    await showPath(about);
   } catch (error) {
     detail.replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 }
 
-async function read() {
-  models = (await fetchJson(path("runs", run, "models"))).versions.reverse();
+/** Read the newest versions, or with `isMore` older ones after those that are shown; of several questions in progress the last one counts. */
+async function read({ isMore = false } = {}) {
+  const mine = (turn += 1), limit = isMore ? PAGE : Math.min(Math.max(PAGE, models.length), MOST_AT_ONCE);
+  const query = new URLSearchParams({ limit, ...(isMore ? { before } : {}), ...(byId("champions").checked ? { champions: 1 } : {}) });
+  const found = await fetchJson(`${path("runs", run, "models")}?${query}`);
+  if (mine !== turn) return;
+  models = isMore ? [...models, ...found.versions] : found.versions;
+  [total, before] = [found.total, found.next_before];
   list();
-  if (/^#v\d+$/.test(location.hash)) await open(Number(location.hash.slice(2)));
 }
 
-byId("champions").addEventListener("change", list);
+const tried = (work) => work.catch((error) => notice(error.message, true));
+const chosen = () => (/^#v\d+$/.test(location.hash) ? open(Number(location.hash.slice(2))) : null);
+
+byId("champions").addEventListener("change", () => { models = []; tried(read()); });
+byId("more").addEventListener("click", () => tried(read({ isMore: true })));
 try {
-  await follow(read);
+  await follow(async () => { await read(); await chosen(); });
   await read();
+  await chosen();
   notice(models.length ? "" : "No model is stored yet: the trainer has not exported one.");
   byId("filters").hidden = !models.length;
 } catch (error) {

@@ -18,6 +18,9 @@ function show() {
   document.querySelectorAll("#rollback, button.crowns").forEach((button) => { button.disabled = isBusy; });
 }
 
+/** Return the version of the present champion; null without one, and where it cannot be read. */
+export const champion = () => now?.champion ?? null;
+
 /** Return the button that promotes a version; nothing for the champion, and for people who may not. */
 export function promotion(version) {
   if (now === null || refusal() || version.version === now.champion) return [];

@@ -1,5 +1,6 @@
 import { clear, heat, layer } from "./board.js";
-import { bars, byId, compact, count, el, fetchFile, fetchJson, game, notice, path, patiently, percent, result, run, signed, svg, table, uid } from "./common.js";
+import { bars, byId, compact, count, el, fetchJson, game, moment, notice, path, patiently, percent, result, run, signed, svg, table, uid } from "./common.js";
+import { chartFiles, exports, rasterised } from "./files.js";
 
 const ROWS = 12, HEAT_NAMED = 3, LEAST_PRIOR = 0.01, MOST_OTHERS = 3;
 const priors = new Map(); // by ply: source, and prior by move
@@ -16,11 +17,19 @@ function valuePicture() {
   const picture = svg("svg", { viewBox: "0 0 100 40", preserveAspectRatio: "none", role: "img", "aria-label": `Values by ply, from ${compact(values[0])} to ${compact(values.at(-1))}` });
   picture.append(svg("line", { class: "zero", x1: 0, x2: 100, y1: 20, y2: 20, "stroke-width": 0.4 }));
   const known = values.flatMap((value, i) => (value === null ? [] : [`${((100 * i) / last).toFixed(2)} ${(20 - 18 * value).toFixed(2)}`]));
-  if (known.length) picture.append(svg("path", { class: "line", d: `M${known.join("L")}` }));
+  if (known.length) picture.append(svg("path", { class: known.length > 1 ? "line" : "line single", d: `M${known.join("L")}h0.01` })); // a single value is a dot
   picture.append(svg("line", { class: "now", id: "now", x1: 0, x2: 0, y1: 0, y2: 40 }));
   picture.addEventListener("click", (event) => go(Math.round(((event.clientX - picture.getBoundingClientRect().left) / picture.clientWidth) * last)));
   return picture;
 }
+
+/** Return the curve of values for its files. */
+const describeValues = (drawn) => ({
+  title: "Values", unit: "", axis: "ply", about: `${run}, ${game}: game ${replay.uid.slice(0, 12)}`, file: `${run}-values-${replay.uid.slice(0, 12)}`,
+  canvas: () => rasterised(drawn),
+  lines: [{ label: byId("values-title").textContent, colour: getComputedStyle(drawn.querySelector(".line")).stroke }],
+  table: { columns: ["ply", "move", "player", "value_of_player", "value_shown"], rows: curve().map((value, i) => [i, replay.moves[i].move, replay.moves[i].player, replay.moves[i].value, value]) },
+});
 
 function search() {
   const move = replay.moves[ply];
@@ -150,26 +159,6 @@ function aboutPriors(known, rows) {
   return `Priors of ${known.source}${others.length ? `; moves that are not in the table: ${others.map(([move, prior]) => `${move} ${percent(prior)}`).join(", ")}` : ""}`;
 }
 
-/** Export the game as a file, which the browser saves; the answer may take seconds, and names the positions of a long game. */
-async function save(kind) {
-  const buttons = [...byId("export").querySelectorAll("button")], said = byId("exported");
-  buttons.forEach((button) => { button.disabled = true; });
-  said.textContent = "Drawing…";
-  said.classList.remove("error-text");
-  try {
-    const { name, note, content } = await fetchFile(`${path("runs", run, "games", replay.uid, "export")}?kind=${kind}`);
-    const link = el("a", { href: URL.createObjectURL(content), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-    said.textContent = `${name}, ${compact(content.size / 1024)} KiB${note ? `: ${note}` : ""}`;
-  } catch (error) {
-    said.textContent = error.message;
-    said.classList.add("error-text");
-  } finally {
-    buttons.forEach((button) => { button.disabled = false; });
-  }
-}
-
 try {
   let games;
   [replay, { games }] = await Promise.all([fetchJson(path("runs", run, "games", uid)), fetchJson(path("games"))]);
@@ -177,10 +166,12 @@ try {
   notice("");
   byId("replay").hidden = false;
   byId("result").textContent = result(replay.scores);
-  byId("about").textContent = `Game ${count(replay.index)}, ${replay.plies} plies, ${replay.ending}; models ${replay.versions.map((version) => version || "–").join(" ")}; ${replay.worker}; ${replay.finished_at ?? "time unknown"}`;
+  byId("about").textContent = `Game ${count(replay.index)}, ${replay.plies} plies, ${replay.ending}; models ${replay.versions.map((version) => version || "–").join(" ")}; ${replay.worker}; ${replay.finished_at ? `${moment(replay.finished_at)} UTC` : "time unknown"}`;
   byId("ply").max = replay.moves.length;
-  byId("values").append(valuePicture());
-  if (replay.scores.length > 2) document.querySelector(".value figcaption").textContent = "Value for the player who moves, by ply";
+  const drawn = valuePicture();
+  byId("values").append(drawn);
+  if (replay.scores.length > 2) byId("values-title").textContent = "Value for the player who moves, by ply";
+  if (curve().some((value) => value !== null)) byId("values-title").after(" ", chartFiles("Values", () => describeValues(drawn)));
   byId("moves").append(...replay.moves.map((move) =>
     el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply) }, `${move.ply}. ${move.move}`))));
   byId("solver-line").hidden = game !== "connect_four";
@@ -188,7 +179,7 @@ try {
   byId("priors").addEventListener("click", () => { if (!byId("priors").hasAttribute("aria-disabled")) askPriors(); });
   byId("heat").addEventListener("change", heatMap);
   byId("board").addEventListener("load", heatMap);
-  byId("export").addEventListener("click", ({ target }) => { if (target.value) save(target.value); });
+  byId("export").replaceChildren(exports((kind) => `${path("runs", run, "games", replay.uid, "export")}?kind=${kind}`));
   go(at(), { keep: true });
   byId("ply").addEventListener("input", (event) => go(Number(event.target.value)));
   byId("first").addEventListener("click", () => go(0));

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from zerofleet.library.accuracy_record import MeasuredAccuracy, ResultKey, latest_results
-from zerofleet.library.model_list import ModelEntry, ModelList
+from zerofleet.library.model_list import ModelEntry
 from zerofleet.library.series import Axes, RunSeries, Series
 
 __all__ = ["with_accuracy"]
@@ -20,13 +20,13 @@ _SOURCES = {"random": "random games", "self-play": "self-play", "file": "a file"
 
 
 def with_accuracy(
-    found: RunSeries, measured: Sequence[MeasuredAccuracy], models: ModelList, began_at: datetime | None
+    found: RunSeries, measured: Sequence[MeasuredAccuracy], stored: Sequence[ModelEntry], began_at: datetime | None
 ) -> RunSeries:
-    """Return the series of a run with those of its accuracy; versions that are no longer stored are left out.
+    """Return the series of a run with those of its accuracy; versions that are not among the `stored` ones are left out.
 
     `began_at` is the time of hour 0; None for a run without metrics, whose measurements then have no place in time.
     """
-    entries = {entry.version: entry for entry in models.versions}
+    entries = {entry.version: entry for entry in stored}
     results = {at: result for at, result in latest_results(measured).items() if at.version in entries}
     rows = sorted({at.version for at in results}, key=lambda version: (entries[version].train_steps, version))
     if not rows:

@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
+import numpy as np
+
+from games.core import Game
 from games.kit import svg
 from games.pictures import seen_picture
 from games.positions import parameters_text
@@ -31,7 +34,17 @@ from zerofleet.library.stored_games import finished_game, view_moves
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = ["KINDS", "LIMIT_S", "MOST_BOARDS", "MOST_FRAMES", "GameFile", "export_game", "shown_positions"]
+__all__ = [
+    "KINDS",
+    "LIMIT_S",
+    "MOST_BOARDS",
+    "MOST_FRAMES",
+    "GameCourse",
+    "GameFile",
+    "export_course",
+    "export_game",
+    "shown_positions",
+]
 
 KINDS = {"gif": "image/gif", "png": "image/png", "svg": "image/svg+xml", "jsonl": "application/x-ndjson"}
 """Media type of each kind of file."""
@@ -60,6 +73,20 @@ class GameFile:
     """Which positions the pictures show, where they are not all shown; empty otherwise."""
 
 
+@dataclass(frozen=True, slots=True)
+class GameCourse:
+    """Positions and moves of a finished game; n moves, S state entries."""
+
+    game: Game
+    states: np.ndarray  # spec.state_dtype [n + 1, S]; row i is the position before move i, the last row the final position
+    movers: np.ndarray  # int8 [n]; player of move i
+    moves: Sequence[int]  # [n]
+
+    def move_name(self, ply: int) -> str:
+        """Return the name of the move that is made at position `ply`."""
+        return self.game.action_name(self.states[ply], int(self.moves[ply]))
+
+
 def export_game(
     index: int, stored: ValidatedGame, kind: str, *, viewer: int | None = None, is_stopped: Callable[[], bool] = lambda: False
 ) -> GameFile:
@@ -76,15 +103,38 @@ def export_game(
         InvalidRequest: Unknown kind or seat, or a picture with shapes that cannot be drawn as pixels.
         Overloaded: The pictures took more than `LIMIT_S`, or `is_stopped` returned True.
     """
+    course = GameCourse(stored.game, stored.states, stored.movers, stored.record.moves)
+    return export_course(course, kind, lambda: _lines(index, stored), viewer=viewer, is_stopped=is_stopped)
+
+
+def export_course(
+    course: GameCourse,
+    kind: str,
+    lines: Callable[[], Sequence[dict[str, object]]],
+    *,
+    viewer: int | None = None,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> GameFile:
+    """Return a game as a file; arguments and errors as for `export_game`.
+
+    Args:
+        course: The game.
+        kind: One of `KINDS`.
+        lines: Makes the facts of the game, then each move, for the kind `jsonl`.
+        viewer: Seat whose view the pictures show.
+        is_stopped: Asked before each picture.
+    """
     if kind not in KINDS:
         raise InvalidRequest(f"{kind!r} is not a kind of export; choose {', '.join(KINDS)}")
-    if viewer is not None and not 0 <= viewer < stored.game.spec().num_players:
-        raise InvalidRequest(f"seat {viewer + 1} is not one of the {stored.game.spec().num_players} seats of the game")
+    if viewer is not None and not 0 <= viewer < course.game.spec().num_players:
+        raise InvalidRequest(f"seat {viewer + 1} is not one of the {course.game.spec().num_players} seats of the game")
     if kind == "jsonl":
         if viewer is not None:
             raise InvalidRequest("the moves of a game are those of every seat; export them without a seat")
-        return GameFile(_lines(index, stored), KINDS[kind], "")
-    film = _Film(stored, MOST_FRAMES if kind == "gif" else MOST_BOARDS, viewer, is_stopped)
+        facts, *moves = lines()
+        named = [{"line": "game"} | facts, *({"line": "move"} | move for move in moves)]
+        return GameFile("".join(f"{json.dumps(line, allow_nan=False)}\n" for line in named).encode(), KINDS[kind], "")
+    film = _Film(course, MOST_FRAMES if kind == "gif" else MOST_BOARDS, viewer, is_stopped)
     draw = {"gif": _animation, "png": _strip, "svg": _vectors}[kind]
     return GameFile(draw(film), KINDS[kind], film.note)
 
@@ -98,12 +148,12 @@ def shown_positions(positions: int, most: int) -> list[int]:
 class _Film:
     """Chosen positions of a game with their captions and pictures."""
 
-    def __init__(self, stored: ValidatedGame, most: int, viewer: int | None, is_stopped: Callable[[], bool]) -> None:
-        self._stored = stored
+    def __init__(self, course: GameCourse, most: int, viewer: int | None, is_stopped: Callable[[], bool]) -> None:
+        self._course = course
         self._viewer = viewer
         self._is_stopped = is_stopped
         self._until_s = time.thread_time() + LIMIT_S
-        self._plies = shown_positions(len(stored.states), most)
+        self._plies = shown_positions(len(course.states), most)
         self.captions = [self._caption(ply) for ply in self._plies]
         self.documents = [self._document(ply) for ply in self._plies]
         sizes = [size_of(parsed(document)) for document in self.documents]
@@ -113,7 +163,7 @@ class _Film:
     @property
     def note(self) -> str:
         """Which positions are shown; empty when all are."""
-        positions = len(self._stored.states)
+        positions = len(self._course.states)
         if len(self._plies) == positions:
             return ""
         return f"{len(self._plies)} of {positions} positions: one in {self._plies[1]}, and the last"
@@ -147,17 +197,16 @@ class _Film:
 
     def _document(self, ply: int) -> str:
         self._require_time()
-        game, state = self._stored.game, self._stored.states[ply]
+        game, state = self._course.game, self._course.states[ply]
         return svg.picture(game, state) if self._viewer is None else seen_picture(game, state, self._viewer)
 
     def _caption(self, ply: int) -> str:
         if ply == 0:
             return "start"
-        mover = int(self._stored.movers[ply - 1])
-        if self._viewer not in {None, mover} and self._stored.game.spec().information != "perfect":
+        mover = int(self._course.movers[ply - 1])
+        if self._viewer not in {None, mover} and self._course.game.spec().information != "perfect":
             return f"{ply}. player {mover + 1}"  # a seat does not see another's choice when it is made
-        move = self._stored.game.action_name(self._stored.states[ply - 1], int(self._stored.record.moves[ply - 1]))
-        return f"{ply}. {move}, player {mover + 1}"
+        return f"{ply}. {self._course.move_name(ply - 1)}, player {mover + 1}"
 
     def _require_time(self) -> None:
         if self._is_stopped():
@@ -229,8 +278,7 @@ def _grid(film: _Film) -> tuple[Sequence[tuple[float, float]], tuple[float, floa
     return places, (GAP + columns * cell_width, GAP + rows * cell_height)
 
 
-def _lines(index: int, stored: ValidatedGame) -> bytes:
+def _lines(index: int, stored: ValidatedGame) -> list[dict[str, object]]:
     facts = finished_game(index, stored).model_dump(mode="json")
     game = {"game": stored.game.spec().name, "parameters": parameters_text(stored.game)}
-    lines = [{"line": "game"} | game | facts, *({"line": "move"} | move.model_dump(mode="json") for move in view_moves(stored))]
-    return "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines).encode()
+    return [game | facts, *(move.model_dump(mode="json") for move in view_moves(stored))]

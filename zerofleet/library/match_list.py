@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
 
-from games.core import Game, State
-from games.positions import move_names, replay
+from games.core import Game
+from games.positions import move_names
 from zerofleet.contracts.gate_events import TRIAL_MATCH
 from zerofleet.contracts.promotions import Candidate, MatchReport
-from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
+from zerofleet.errors import ConfigurationError, ModelNotFound
+from zerofleet.library.gate_snapshot import GateSnapshots
+from zerofleet.library.match_rows import Kind, MatchRow, Stage
 from zerofleet.library.run_settings import gate_settings
 from zerofleet.library.values import Value
 from zerofleet.presets.gate_rules import stopping_rule, trial_rule
@@ -31,49 +33,12 @@ __all__ = [
     "MatchReader",
     "MatchRow",
     "StoredMatch",
+    "deal_seed",
     "find_matches",
+    "games_by_group",
     "match_detail",
-    "match_position",
+    "stored_match_of",
 ]
-
-Kind = Literal["gate", "measurement", ""]
-Stage = Literal["open", "decided", "ended"]
-
-
-class MatchRow(Value):
-    """Match of a candidate, or measurement of a version that was promoted at once, from its point of view."""
-
-    id: str
-    """Id in the journal; empty where the report of the verdict alone remains."""
-    kind: Kind
-    """Match of the gate before a promotion, or measurement after one; empty where the journal no longer tells."""
-    version: int
-    opponent: int
-    """Version of the champion, or of the reference."""
-    state: Stage
-    """`open`, `decided` by its rule, or `ended` without a verdict, as when the champion changed meanwhile."""
-    status: str
-    """Status of the version at present: promoted, rejected, playing, trial, …"""
-    reason: str
-    pairs: int
-    """Pairs of games that count: those before the decision; groups of all seatings in games of more players."""
-    wins: int
-    draws: int
-    losses: int
-    pentanomial: tuple[int, int, int, int, int]
-    """Number of pairs by the version's score in half points: index 0 = no point, 4 = two wins."""
-    share: float
-    """Share of points in [0, 1]."""
-    share_low: float
-    """Lower end of its 95 % interval."""
-    share_high: float
-    """Upper end of its 95 % interval."""
-    log_likelihood_ratio: float
-    """Value of the sequential test; 0 when another rule decides."""
-    llr_low: float | None
-    """Bound at which the version fails; None without a sequential test, or while its settings are unknown."""
-    llr_high: float | None
-    """Bound at which it passes."""
 
 
 class MatchList(Value):
@@ -128,9 +93,10 @@ class MatchReader:
     For one thread at a time.
     """
 
-    def __init__(self, paths: RunPaths, model: str, game: Game) -> None:
-        """Create it without file access."""
+    def __init__(self, paths: RunPaths, model: str, game: Game, *, cache: Path | None = None) -> None:
+        """Create it without file access; `cache`: directory of snapshots, None for none."""
         self._paths = paths
+        self._snapshots = None if cache is None else GateSnapshots(cache, paths.gatekeeper / JOURNAL_FILE)
         self._model, self._game = model, game
         self._journal = EventJournal(paths.gatekeeper / JOURNAL_FILE, model=model)
         self._rules: _Rules | None = None
@@ -145,9 +111,7 @@ class MatchReader:
         self._rules = None  # so that everything is read again after an error
         fresh = self._journal.read_more() if rules == known else None
         if fresh is None:
-            self._record, self._closed = self._empty(), []
-            self.restarts += 1
-            self._journal.rewind()
+            self._begin(rules)
             fresh = self._journal.read_more()
 
         def keep(record: GateRecord, board: Scoreboard) -> None:
@@ -157,7 +121,22 @@ class MatchReader:
             fold_all(self._record, fresh, at_close=keep)
             fresh = self._journal.read_more()
         self._rules = rules
+        if self._snapshots is not None:
+            self._snapshots.save(self._record, repr(rules), self._journal.mark(), self._closed)
         return self._record, _listed(self._record, self._closed, rules)
+
+    def _begin(self, rules: _Rules) -> None:
+        """Begin at the snapshot of this journal, and without one at its first event."""
+        self._record, self._closed = self._empty(), []
+        self.restarts += 1
+        known = None if self._snapshots is None else self._snapshots.load(self._record, repr(rules))
+        if known is not None and self._journal.resume(known[0]):
+            self._closed = known[1]
+            return
+        if self._snapshots is not None:
+            self._snapshots.forget()
+        self._record = self._empty()
+        self._journal.rewind()
 
     def open_match(self, match_id: str, known: StoredMatch | None) -> StoredMatch | None:
         """Return an open match of the gate as of the last read, None where it is not open.
@@ -191,19 +170,13 @@ def _listed(record: GateRecord, closed: Sequence[MatchRow], rules: _Rules) -> Ma
     return MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
 
 
-def match_position(stored: StoredMatch, *, pair: int, number: int, ply: int) -> State:
-    """Return a position of a match: `pair` and the `number` of its game count from 1, `ply` 0 is the start.
+def stored_match_of(listed: MatchList, version: int) -> str:
+    """Return the id of the newest match of a version whose games the journal holds, one with a verdict or open before others.
 
-    Raises `InvalidRequest`.
+    Empty without one.
     """
-    board = stored.board
-    played = _by_group(board).get(pair - 1, [])
-    if not 1 <= number <= len(played):
-        raise InvalidRequest(f"match {board.terms.match_id} has no game {number} of pair {pair}")
-    moves = played[number - 1].moves
-    if not 0 <= ply <= len(moves):
-        raise InvalidRequest(f"there is no position {ply}; the game has positions 0 to {len(moves)}")
-    return replay(board.terms.game, moves[:ply], _seed(board, pair - 1))
+    stored = [row for row in listed.matches if row.version == version and row.id]
+    return next((row.id for row in (*(one for one in stored if one.state != "ended"), *stored)), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +283,7 @@ def find_matches(paths: RunPaths, model: str, game: Game, match_ids: Sequence[st
         if board.terms.match_id in match_ids:
             closed[board.terms.match_id] = (board, _candidate(record, board))
 
-    record = read_record(paths.gatekeeper, model, game, at_close=keep)
+    record = read_record(paths.gatekeeper, model, game, at_close=keep, games_of=match_ids)
     found = {
         match_id: StoredMatch(board, one, False, _status(record, _version(board))) for match_id, (board, one) in closed.items()
     }
@@ -341,7 +314,7 @@ def _candidate(record: GateRecord, board: Scoreboard) -> Candidate | None:
     return record.candidates.get(_version(board))
 
 
-def _by_group(board: Scoreboard) -> dict[int, list[GameResult]]:
+def games_by_group(board: Scoreboard) -> dict[int, list[GameResult]]:
     """Return the games by group, each in the order of the seatings."""
     found: dict[int, list[GameResult]] = {}
     for result in sorted(board.results(), key=lambda one: (one.group, one.seating)):
@@ -351,7 +324,7 @@ def _by_group(board: Scoreboard) -> dict[int, list[GameResult]]:
 
 def _pairs(board: Scoreboard, counted: int) -> list[MatchPair]:
     pairs = []
-    for group, results in _by_group(board).items():
+    for group, results in games_by_group(board).items():
         shares = [points(one.seating, one.scores) for one in results]
         opening, is_complete = board.opening(group), len(results) == board.terms.games_per_group
         pairs.append(
@@ -369,12 +342,13 @@ def _pairs(board: Scoreboard, counted: int) -> list[MatchPair]:
 def _game(board: Scoreboard, result: GameResult, share: float) -> MatchGame:
     return MatchGame(
         seats=tuple(seat for seat, player in enumerate(result.seating, start=1) if player == 0),
-        moves=tuple(move_names(board.terms.game, result.moves, _seed(board, result.group))),
+        moves=tuple(move_names(board.terms.game, result.moves, deal_seed(board, result.group))),
         scores=result.scores,
         points=share,
     )
 
 
-def _seed(board: Scoreboard, group: int) -> int:
+def deal_seed(board: Scoreboard, group: int) -> int:
+    """Return the seed of the deal of a group's games."""
     opening = board.opening(group)
     return 0 if opening is None else opening.seed

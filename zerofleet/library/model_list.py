@@ -7,29 +7,39 @@ the same values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 
 from zerofleet.contracts.lineage import was_self_tested
 from zerofleet.contracts.manifests import Champion, Manifest
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
-from zerofleet.errors import CorruptModel
+from zerofleet.errors import CorruptModel, ModelNotFound
 from zerofleet.library.times import time_of
 from zerofleet.library.values import Value
 from zerofleet.service.settings import open_run_store
+from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.run_paths import RunPaths
 
 __all__ = [
+    "ALL_MODELS",
     "GateMatch",
     "KnownModel",
     "ModelDetail",
     "ModelEntry",
     "ModelList",
+    "ModelQuery",
     "StoredFile",
     "known_models",
     "list_models",
     "model_detail",
+    "stored_entries",
 ]
+
+MOST_ANCESTORS = 8
 
 _MEASURED = (CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER)
 """Statuses of champions, present and former, that were promoted before they were measured."""
@@ -92,10 +102,29 @@ class ModelEntry(KnownModel):
 
 
 class ModelList(Value):
-    """Stored versions of a run, ascending."""
+    """Stored versions of a run, newest first."""
 
     model: str
+    total: int
+    """Number of stored versions, of champions present and former where these alone are listed."""
+    next_before: int | None
+    """Version with which a query for older ones goes on; None where none is left."""
     versions: tuple[ModelEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelQuery:
+    """Wanted versions, newest first."""
+
+    limit: int | None = None
+    """Maximum number of versions; None for all."""
+    before: int | None = None
+    """Version: only older ones are listed."""
+    has_champions_only: bool = False
+    """Whether versions that were never champion are left out."""
+
+
+ALL_MODELS = ModelQuery()
 
 
 class StoredFile(Value):
@@ -129,21 +158,34 @@ class ModelDetail(ModelEntry):
     is_self_tested: bool
     """Whether it was champion after an inference server had loaded it; a promotion of another version needs such a server, or
     the accepted risk."""
+    ancestors: tuple[int, ...]
+    """Versions from which it was trained, the parent first: at most `MOST_ANCESTORS`, up to the first that is not stored."""
+    match_id: str = ""
+    """Id of its newest match, for its games and the path of the test; empty where the journal does not hold them."""
 
 
-def list_models(paths: RunPaths, model: str, candidates: Mapping[int, Candidate], ladder: Sequence[Rung]) -> ModelList:
-    """Return a row for each stored version, with the gate's candidates and ratings. Raises `OSError`."""
+def list_models(
+    paths: RunPaths, model: str, candidates: Mapping[int, Candidate], ladder: Sequence[Rung], query: ModelQuery = ALL_MODELS
+) -> ModelList:
+    """Return a row for each wanted version, with the gate's candidates and ratings. Raises `OSError`."""
     store = open_run_store(paths)
-    history, rungs = store.history(model), _by_name(ladder)
-    rows = []
-    for version in store.versions(model):
-        known = _known(version, candidates.get(version), rungs, history)
-        try:
-            rows.append(_entry(known, store.manifest(model, version)))
-        except CorruptModel as error:
-            corrupt = dict(known) | {"status": "corrupt", "reason": str(error), "note": str(error)}
-            rows.append(ModelEntry(**corrupt))
-    return ModelList(model=model, versions=tuple(rows))
+    stored, promotions = store.versions(model), _Promotions(store.history(model))
+    if query.has_champions_only:
+        stored = [version for version in stored if version in promotions.latest]
+    older = stored if query.before is None else stored[: bisect_left(stored, query.before)]
+    shown = older if query.limit is None else older[max(0, len(older) - query.limit) :]
+    rows = _entries(store, model, candidates, _by_name(ladder), promotions, reversed(shown))
+    next_before = shown[0] if len(shown) < len(older) else None
+    return ModelList(model=model, total=len(stored), next_before=next_before, versions=tuple(rows))
+
+
+def stored_entries(
+    paths: RunPaths, model: str, candidates: Mapping[int, Candidate], ladder: Sequence[Rung], versions: Collection[int]
+) -> list[ModelEntry]:
+    """Return the rows of those of `versions` that are stored, ascending. Raises `OSError`."""
+    store = open_run_store(paths)
+    wanted = [version for version in store.versions(model) if version in versions]
+    return list(_entries(store, model, candidates, _by_name(ladder), _Promotions(store.history(model)), wanted))
 
 
 def model_detail(
@@ -152,7 +194,7 @@ def model_detail(
     """Return a version with its manifest. Raises `ModelNotFound`, `CorruptModel`."""
     store = open_run_store(paths)
     manifest, history = store.manifest(model, version), store.history(model)
-    known = _known(version, candidates.get(version), _by_name(ladder), history)
+    known = _known(version, candidates.get(version), _by_name(ladder), _Promotions(history))
     promoted = (time_of(one.promoted_at_ms) for one in history if one.version == version)
     return ModelDetail(
         **dict(_entry(known, manifest)),
@@ -167,6 +209,7 @@ def model_detail(
         files=tuple(StoredFile(name=name, size_bytes=one.size, sha256=one.sha256) for name, one in manifest.files.items()),
         promoted_at=tuple(time for time in promoted if time is not None),
         is_self_tested=was_self_tested(history, version, store.manifest_sha256(model, version)),
+        ancestors=tuple(itertools.islice(_ancestors(store, model, manifest), MOST_ANCESTORS)),
     )
 
 
@@ -174,15 +217,48 @@ def known_models(candidates: Iterable[Candidate], champion: Champion | None, lad
     """Return the versions that a gatekeeper reports, ascending; former champions have their status as candidates."""
     by_version, rungs = {one.version: one for one in candidates}, _by_name(ladder)
     history = [champion] if champion is not None else []
-    versions = sorted({*by_version, *(one.version for one in history)})
-    return [_known(version, by_version.get(version), rungs, history) for version in versions]
+    versions, promotions = sorted({*by_version, *(one.version for one in history)}), _Promotions(history)
+    return [_known(version, by_version.get(version), rungs, promotions) for version in versions]
 
 
-def _known(version: int, candidate: Candidate | None, rungs: Mapping[str, Rung], history: Sequence[Champion]) -> KnownModel:
-    past = next((one for one in reversed(history) if one.version == version), None)
+class _Promotions:
+    """Promotions of a run."""
+
+    def __init__(self, history: Sequence[Champion]) -> None:
+        self.latest = {one.version: one for one in history}
+        """Latest promotion by version."""
+        self.champion = history[-1] if history else None
+
+
+def _entries(
+    store: ModelStore,
+    model: str,
+    candidates: Mapping[int, Candidate],
+    rungs: Mapping[str, Rung],
+    promotions: _Promotions,
+    versions: Iterable[int],
+) -> Iterator[ModelEntry]:
+    for version in versions:
+        known = _known(version, candidates.get(version), rungs, promotions)
+        try:
+            yield _entry(known, store.manifest(model, version))
+        except CorruptModel as error:
+            yield ModelEntry(**(dict(known) | {"status": "corrupt", "reason": str(error), "note": str(error)}))
+
+
+def _ancestors(store: ModelStore, model: str, manifest: Manifest) -> Iterator[int]:
+    """Yield the versions from which one was trained, the parent first, up to the first that is not stored or damaged."""
+    with suppress(ModelNotFound, CorruptModel):
+        while 0 < manifest.parent_version < manifest.version:
+            manifest = store.manifest(model, manifest.parent_version)
+            yield manifest.version
+
+
+def _known(version: int, candidate: Candidate | None, rungs: Mapping[str, Rung], promotions: _Promotions) -> KnownModel:
+    past = promotions.latest.get(version)
     status = "" if candidate is None else candidate.status.value
     if past is not None:
-        status = "champion" if past is history[-1] else "former champion"
+        status = "champion" if past is promotions.champion else "former champion"
         if candidate is not None and candidate.status in _MEASURED:
             status = f"{status}, {candidate.status.value}"
     rung = rungs.get(f"model:{version}")
@@ -193,7 +269,7 @@ def _known(version: int, candidate: Candidate | None, rungs: Mapping[str, Rung],
     return KnownModel(
         version=version,
         status=status,
-        is_champion=past is not None and past is history[-1],
+        is_champion=past is not None and past is promotions.champion,
         was_champion=past is not None,
         elo=elo,
         elo_low=low,

@@ -26,6 +26,7 @@ from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.game_query import GameQuery
 from zerofleet.library.game_search import BOUNDS, Bounds, GameSearch
 from zerofleet.library.ladder_list import Ladder, ladder_of
+from zerofleet.library.match_games import PlayedGame, match_position, played_game
 from zerofleet.library.match_list import (
     MatchDetail,
     MatchList,
@@ -33,10 +34,18 @@ from zerofleet.library.match_list import (
     StoredMatch,
     find_matches,
     match_detail,
-    match_position,
+    stored_match_of,
 )
 from zerofleet.library.metrics import Metrics, MetricsReader, read_metrics
-from zerofleet.library.model_list import ModelDetail, ModelList, list_models, model_detail
+from zerofleet.library.model_list import (
+    ALL_MODELS,
+    ModelDetail,
+    ModelList,
+    ModelQuery,
+    list_models,
+    model_detail,
+    stored_entries,
+)
 from zerofleet.library.overview import CANDIDATES_SHOWN, EVENTS_SHOWN, Event, Overview, describe, recorded_readings
 from zerofleet.library.run_list import RunRow, RunStatus, run_row
 from zerofleet.library.seat_results import SeatSample, with_seats
@@ -63,6 +72,7 @@ from zerofleet.supervisor.readings import Match, Readings
 __all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
 
 EVERY = 1 << 62
+NO_FILE = (0, 0, 0)
 GAMES_KEPT = 64  # replayed games, for the boards of a replay and of several browsers that watch
 
 
@@ -79,16 +89,19 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Sizes and times of the files from which a value is made."""
+    """Identities, times and sizes of the files from which a value is made."""
 
-    stamps: tuple[tuple[int, int], ...]
+    stamps: tuple[tuple[int, int, int], ...]
 
 
 class OpenRun:
     """A run with its readers; methods block on the disk and are thread-safe."""
 
-    def __init__(self, name: str, paths: RunPaths) -> None:
-        """Open the run called `name`. Raises `RunDirectoryError`, `GameError`."""
+    def __init__(self, name: str, paths: RunPaths, *, cache: Path | None = None) -> None:
+        """Open the run called `name`; `cache`: directory of snapshots of journals, None for none.
+
+        Raises `RunDirectoryError`, `GameError`.
+        """
         self.name = name
         self.paths = paths
         self.header: RunHeader = read_header(paths.root)
@@ -102,9 +115,9 @@ class OpenRun:
         self._reader = MetricsReader(paths.metrics)
         self._metrics: tuple[Signature, Metrics] | None = None
         self._accuracy: tuple[Signature, tuple[MeasuredAccuracy, ...]] | None = None
-        self._matches = MatchReader(paths, self.model, self.game)
+        self._matches = MatchReader(paths, self.model, self.game, cache=cache)
         self._gate: tuple[Signature, Gate] | None = None
-        self._models: tuple[Signature, ModelList] | None = None
+        self._models: tuple[Signature, ModelQuery, ModelList] | None = None
         self._exported_at_ms: dict[int, int] = {}
         self._match: tuple[tuple[int, str], StoredMatch] | None = None  # with the restarts of the reader
         self._history: tuple[Signature, list[Champion]] | None = None
@@ -131,7 +144,9 @@ class OpenRun:
         measured = self.accuracy()
         if not measured:
             return found
-        return with_accuracy(found, measured, self.models(), None if began is None else time_of(round(began * 1000)))
+        gate, versions = self.gate(), {one.version for one in measured}
+        entries = stored_entries(self.paths, self.model, gate.candidates, gate.rungs, versions)
+        return with_accuracy(found, measured, entries, None if began is None else time_of(round(began * 1000)))
 
     def accuracy(self) -> tuple[MeasuredAccuracy, ...]:
         """Return the recorded measurements against perfect play, oldest first, read again when the record has changed."""
@@ -149,7 +164,7 @@ class OpenRun:
         """Return every promotion, oldest first, read again when the files of the store have changed."""
         home = self.paths.models / self.model
         signature, known = signature_of(home / "champion_history.jsonl", home / "champion.json"), self._history
-        if known is None or known[0] != signature or (0, 0) in signature.stamps:  # an object store has no files here
+        if known is None or known[0] != signature or NO_FILE in signature.stamps:  # an object store has no files here
             known = (signature, open_run_store(self.paths).history(self.model, whole=True))
             self._history = known
         return list(known[1])
@@ -209,19 +224,21 @@ class OpenRun:
         newest = [(one, time_of(one.promoted_at_ms)) for one in self.history()[-EVENTS_SHOWN:]]
         return [Event(at=at, text=f"version {one.version} promoted: {one.reason}") for one, at in newest if at is not None]
 
-    def models(self) -> ModelList:
-        """Return a row for each version, read again when a version, the journal or the champion has changed."""
+    def models(self, query: ModelQuery = ALL_MODELS) -> ModelList:
+        """Return a row for each wanted version; the last answer is kept until versions, journal or champion change."""
         home, gate = self.paths.models / self.model, self.gate()
         signature = signature_of(home, home / "champion_history.jsonl", self.paths.gatekeeper / JOURNAL_FILE)
         with self._guard:
-            if self._models is None or self._models[0] != signature:
-                self._models = (signature, list_models(self.paths, self.model, gate.candidates, gate.rungs))
-            return self._models[1]
+            if self._models is None or self._models[:2] != (signature, query):
+                listed = list_models(self.paths, self.model, gate.candidates, gate.rungs, query)
+                self._models = (signature, query, listed)
+            return self._models[2]
 
     def version(self, version: int) -> ModelDetail:
         """Return a version with its manifest. Raises `ModelNotFound`, `CorruptModel`."""
         gate = self.gate()
-        return model_detail(self.paths, self.model, version, gate.candidates, gate.rungs)
+        found = model_detail(self.paths, self.model, version, gate.candidates, gate.rungs)
+        return found.model_copy(update={"match_id": stored_match_of(gate.matches, version)})
 
     def match(self, match_id: str) -> MatchDetail:
         """Return a match with its games. Raises `ModelNotFound` where the journal does not hold them."""
@@ -234,9 +251,14 @@ class OpenRun:
         return tuple(match_detail(found[match_id], self.paths) for match_id in match_ids)
 
     def match_position(self, match_id: str, *, pair: int, number: int, ply: int) -> State:
-        """Return a position of a match; see `zerofleet.library.match_list.match_position`."""
+        """Return a position of a match; see `zerofleet.library.match_games.match_position`."""
         with self._match_guard:
             return match_position(self._stored_match(match_id), pair=pair, number=number, ply=ply)
+
+    def match_game(self, match_id: str, *, pair: int, number: int) -> PlayedGame:
+        """Return a game of a match; see `zerofleet.library.match_games.played_game`."""
+        with self._match_guard:
+            return played_game(self._stored_match(match_id), pair=pair, number=number)
 
     def _stored_match(self, match_id: str) -> StoredMatch:
         """Return a match; the last one is kept, whose positions a page asks for one by one. For the holder of the match guard.
@@ -359,12 +381,12 @@ def _open_match(gate: Gate) -> Match | None:
 
 
 def signature_of(*paths: Path) -> Signature:
-    """Return the present sizes and times of files; zeros for those that are not there."""
+    """Return the present identities, times and sizes of files; `NO_FILE` for those that are not there."""
     stamps = []
     for path in paths:
         try:
             found = path.stat()
-            stamps.append((found.st_mtime_ns, found.st_size))
+            stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))
         except OSError:
-            stamps.append((0, 0))
+            stamps.append(NO_FILE)
     return Signature(tuple(stamps))

@@ -23,7 +23,18 @@ from zerofleet.library.metrics import Metrics
 from zerofleet.library.run_list import anchored_rows
 from zerofleet.library.values import Value
 
-__all__ = ["MOST_POINTS", "Axes", "Group", "Promotion", "RunSeries", "Series", "as_csv", "began_s", "run_series"]
+__all__ = [
+    "MOST_POINTS",
+    "Axes",
+    "Group",
+    "Promotion",
+    "RunSeries",
+    "Series",
+    "as_csv",
+    "began_s",
+    "overlaid_csv",
+    "run_series",
+]
 
 MOST_POINTS = 1500
 WINDOW_ROWS = 6  # a minute of the supervisor's rows
@@ -160,6 +171,21 @@ def as_csv(found: RunSeries, group: Group) -> str:
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["step", "games", "hours", *(one.name for one in series)])
     rows.writerows(zip(axes.step, axes.games, axes.hours, *(one.values for one in series), strict=True))
+    return text.getvalue()
+
+
+def overlaid_csv(found: Mapping[str, RunSeries], group: Group) -> str:
+    """Return the series of several runs as CSV: the name of the run and the columns of `as_csv`, those of all the runs.
+
+    A cell is empty where the run has no such series.
+    """
+    tables = {name: list(csv.reader(io.StringIO(as_csv(one, group)))) for name, one in found.items()}
+    columns = list(dict.fromkeys(column for head, *_ in tables.values() for column in head))
+    text = io.StringIO()
+    rows = csv.DictWriter(text, ["run", *columns], restval="", lineterminator="\n")
+    rows.writeheader()
+    for name, (head, *cells) in tables.items():
+        rows.writerows({"run": name} | dict(zip(head, row, strict=True)) for row in cells)
     return text.getvalue()
 
 

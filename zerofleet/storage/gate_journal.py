@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,12 +11,15 @@ import structlog
 
 from zerofleet.contracts.gate_events import EVENTS, SCHEMA, Event, JournalBegun
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.storage.journal import Journal
+from zerofleet.storage.journal import Journal, Mark
 
 __all__ = ["JOURNAL_FILE", "EventJournal"]
 
 JOURNAL_FILE = "journal.jsonl"
 """Name of the journal in the gatekeeper's directory."""
+
+_GAME = b'{"event":"game",'
+"""Begin of the lines of games, nearly all of a journal; one that is written in another way is parsed as all others."""
 
 log = structlog.get_logger()
 
@@ -35,12 +39,17 @@ class EventJournal:
             remedy="restore the file, or move it away: the champion stays, match results and ratings are reset",
         )
 
-    def read(self) -> list[Event]:
-        """Return every event so far, oldest first, without a truncated last line.
+    def read(self, *, games_of: Sequence[str] | None = None) -> list[Event]:
+        """Return every event so far, oldest first, without a truncated last line; of games, those of these matches alone.
 
         Raises `RunDirectoryError` when the file is damaged elsewhere, or has another model or schema.
         """
-        events = self._journal.read()
+        names = None if games_of is None else [json.dumps(match_id).encode() for match_id in games_of]
+
+        def is_wanted(text: bytes) -> bool:
+            return names is None or not text.startswith(_GAME) or any(name in text for name in names)
+
+        events = self._journal.read(is_wanted)
         if dropped_bytes := self._journal.dropped_bytes:
             log.warning("journal.tail_dropped", path=str(self._journal.path), size_bytes=dropped_bytes)
         return events
@@ -55,6 +64,14 @@ class EventJournal:
         Raises as `read`.
         """
         return self._journal.read_more()
+
+    def mark(self) -> Mark | None:
+        """Return the place up to which `read_more` has read, None without one; see `Journal.mark`."""
+        return self._journal.mark()
+
+    def resume(self, mark: Mark) -> bool:
+        """Let `read_more` begin at a place whose content before it is unchanged; return whether it is. Raises as `read`."""
+        return self._journal.resume(mark)
 
     def take_over(self) -> None:
         """Stop rewrites of earlier holders of the lease, and require that it is held; called before the first `read`.

@@ -6,8 +6,10 @@ replaces it. The same holds for a partial line left by a full disk.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Generic, TypeVar
 
@@ -17,12 +19,23 @@ from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.files import atomic_publish, drop_unfinished, make_directory, sync_directory, try_lock, whole_lines
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "Mark"]
 
 Line = TypeVar("Line")
 
 _CHUNK_BYTES = 2 << 20
 _KNOWN_BYTES = 512  # compared before a journal is read on: a rewritten one has others there
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Place in a journal, with the content before it."""
+
+    size_bytes: int
+    lines: int
+    """Number of lines before it, the header included."""
+    digest: str
+    """BLAKE2b of the bytes before it, in hex."""
 
 
 class Journal(Generic[Line]):
@@ -59,6 +72,7 @@ class Journal(Generic[Line]):
         self._size_bytes: int | None = None  # of the whole lines; None before the first read
         self._line_count = 0
         self._last = b""  # end of the whole lines that were read
+        self._digest: hashlib.blake2b | None = None  # of the whole lines that `read_more` has read since a `rewind`
         self._locked: IO[bytes] | None = None
 
     def open(self, *, in_use: str) -> list[Line]:
@@ -80,8 +94,8 @@ class Journal(Generic[Line]):
             raise
         return lines
 
-    def read(self) -> list[Line]:
-        """Return the lines below the header, oldest first; none for a missing file.
+    def read(self, is_wanted: Callable[[bytes], bool] = lambda text: True) -> list[Line]:
+        """Return the lines below the header, oldest first; none for a missing file. Those that are not wanted are not parsed.
 
         Raises `RunDirectoryError` for a damaged line or anything but a regular file, and the errors of `check_header`.
         """
@@ -90,14 +104,39 @@ class Journal(Generic[Line]):
         texts = whole.splitlines()
         if texts:
             self._check_header(texts[0])
-        lines = [self.parse(text, number) for number, text in enumerate(texts[1:], start=2)]
+        lines = [self.parse(text, number) for number, text in enumerate(texts[1:], start=2) if is_wanted(text)]
         self._size_bytes, self._line_count, self._last = len(whole), len(texts), whole[-_KNOWN_BYTES:]
+        self._digest = None
         self.dropped_bytes = len(content) - len(whole)
         return lines
 
     def rewind(self) -> None:
         """Let `read_more` begin at the first line."""
         self._size_bytes, self._line_count, self._last = 0, 0, b""
+        self._digest = hashlib.blake2b()
+
+    def mark(self) -> Mark | None:
+        """Return the place up to which `read_more` has read; None before a `rewind`, and after another read or a write."""
+        if self._digest is None or self._size_bytes is None:
+            return None
+        return Mark(self._size_bytes, self._line_count, self._digest.hexdigest())
+
+    def resume(self, mark: Mark) -> bool:
+        """Let `read_more` begin at a place, if the file has the same bytes before it; return whether it has.
+
+        The bytes are hashed, not parsed; a rewritten, replaced or shortened file is told by them. Raises `RunDirectoryError`.
+        """
+        digest, at, last = hashlib.blake2b(), 0, b""
+        while at < mark.size_bytes:
+            content = self._content(at, min(_CHUNK_BYTES, mark.size_bytes - at))
+            if not content:
+                return False
+            digest.update(content)
+            at, last = at + len(content), (last + content)[-_KNOWN_BYTES:]
+        if digest.hexdigest() != mark.digest:
+            return False
+        self._size_bytes, self._line_count, self._last, self._digest = mark.size_bytes, mark.lines, last, digest
+        return True
 
     def read_more(self, most_bytes: int = _CHUNK_BYTES) -> list[Line] | None:
         """Return some of the lines since the last `rewind`, `read` or `read_more`; none at the end.
@@ -120,6 +159,8 @@ class Journal(Generic[Line]):
         first = 0 if self._size_bytes else 1  # after the header
         lines = [self.parse(text, number) for number, text in enumerate(texts[first:], start=self._line_count + first + 1)]
         self._size_bytes += len(content) - known
+        if self._digest is not None:
+            self._digest.update(content[known:])
         self._line_count, self._last = self._line_count + len(texts), content[-_KNOWN_BYTES:]
         return lines
 
@@ -145,7 +186,7 @@ class Journal(Generic[Line]):
             file.flush()
             if self._sync:
                 os.fsync(file.fileno())
-        self._size_bytes = size_bytes + len(content)
+        self._size_bytes, self._digest = size_bytes + len(content), None
 
     def drop_unfinished(self) -> None:
         """Stop rewrites of other processes that have not replaced the file yet: they raise `OSError`."""
@@ -159,7 +200,7 @@ class Journal(Generic[Line]):
         content = self._dump(lines, header=True)
         make_directory(self.path.parent)
         atomic_publish(self.path, content, confirm=confirm)
-        self._size_bytes = len(content)
+        self._size_bytes, self._digest = len(content), None
 
     def close(self) -> None:
         """Sync and unlock the file; idempotent."""

@@ -6,7 +6,7 @@ verdicts and ratings are the same during a run and after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -196,15 +196,21 @@ def ended(result: GameResult) -> events.GameEnded:
 
 
 def read_record(
-    state_dir: Path, model: str, game: Game, *, at_close: Callable[[GateRecord, Scoreboard], None] | None = None
+    state_dir: Path,
+    model: str,
+    game: Game,
+    *,
+    at_close: Callable[[GateRecord, Scoreboard], None] | None = None,
+    games_of: Sequence[str] | None = None,
 ) -> GateRecord:
     """Return the record in a gatekeeper's directory, also while the gatekeeper runs; empty without a journal.
 
     `at_close` receives the record and the board of each gate match when the match is closed; the record forgets it then.
-    Raises `RunDirectoryError` for a damaged journal, or one of another model.
+    `games_of`: matches whose games are wanted, None for all; the ratings are those of these games alone. Raises
+    `RunDirectoryError` for a damaged journal, or one of another model.
     """
     record = GateRecord(model, game, validates=False)
-    fold_all(record, EventJournal(state_dir / JOURNAL_FILE, model=model).read(), at_close=at_close)
+    fold_all(record, EventJournal(state_dir / JOURNAL_FILE, model=model).read(games_of=games_of), at_close=at_close)
     return record
 
 

@@ -15,8 +15,8 @@ from zerofleet.cli.commands.compare_models import compare
 from zerofleet.cli.options import GameName, Json, Parameters, RunDir, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
-from zerofleet.errors import CorruptModel
-from zerofleet.library.model_list import KnownModel, ModelEntry, known_models
+from zerofleet.errors import CorruptModel, InvalidRequest
+from zerofleet.library.model_list import ALL_MODELS, KnownModel, ModelEntry, ModelQuery, known_models
 from zerofleet.library.promotion import promote_version, roll_back
 from zerofleet.library.run_files import OpenRun
 from zerofleet.library.times import time_text
@@ -49,21 +49,34 @@ def list_(
     address: Annotated[
         str | None, typer.Option("--address", metavar="HOST:PORT", help="Use this gatekeeper instead of the files of a run.")
     ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", min=1, help="Maximum number of versions, newest first; all by default."),
+    ] = None,
+    before: Annotated[
+        int | None, typer.Option("--before", metavar="VERSION", min=1, help="Only versions older than this.")
+    ] = None,
+    champions: Annotated[bool, typer.Option("--champions", help="Only versions that are or were champion.")] = False,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:
-    """List every stored version: status, training steps, rating.
+    """List stored versions, newest first: status, training steps, rating.
 
     Verdicts and ratings are read from the run's files; no service is needed. A rating without games against the ladder's
     classical players is "not anchored". --address lists the versions of a remote gatekeeper, without its files.
     """
+    query = ModelQuery(limit=limit, before=before, has_champions_only=champions)
     if address is not None:
+        if query != ALL_MODELS:
+            raise InvalidRequest(
+                "a gatekeeper lists all its versions; leave out --limit, --before and --champions with --address"
+            )
         game = chosen_game(game_name, parameters)
         _list_known(model_name(game), asyncio.run(_known(address, game)), json=json)
         return
     _, paths = _open(game_name, run_dir, parameters)
-    found = OpenRun(paths.root.name, paths).models()
+    found = OpenRun(paths.root.name, paths).models(query)
     if json:
         screen.emit_value(found)
         return
@@ -74,6 +87,8 @@ def list_(
         size = f"{row.size_bytes / 1e6:.2f} MB"
         table.add_row(str(row.version), row.status, *_rating_cells(row), *numbers, _exported(row), size, row.note)
     screen.out().print(table)
+    if found.next_before is not None:
+        screen.out().print(f"{len(found.versions):,} of {found.total:,} versions; older ones: --before {found.next_before}")
 
 
 @app.command("show")

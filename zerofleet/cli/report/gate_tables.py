@@ -41,7 +41,7 @@ def ladder_section(report: RunReport) -> list[Markup]:
 
 def models_section(report: RunReport) -> list[Markup]:
     """Return a row for each version, newest first."""
-    versions = list(reversed(report.models.versions))
+    versions = report.models.versions
     if not versions:
         text = "No model is stored yet: the trainer has not exported one."
         return [el("p", text, class_="dim"), source(report, "models")]

@@ -1,0 +1,59 @@
+"""Page of a run with many versions: a table of one page, older ones by a button, champions alone, and their lineage."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from zerofleet.testing.many_models import publish_chain
+
+Opener = Callable[..., Page]
+ROWS = "#models tbody tr"
+
+
+@pytest.fixture(scope="module")
+def many(runs: Path) -> str:
+    """Return the name of a run of 130 versions, of which 1, 2 and 60 were champion."""
+    root = shutil.copytree(runs / "golden", runs / "many")
+    publish_chain(root / "models", 130, champions={60})
+    return root.name
+
+
+def test_older_versions_are_added_by_a_button(open_page: Opener, many: str) -> None:
+    page = open_page(f"/runs/{many}/models")
+    expect(page.locator("#count")).to_have_text("100 of 130 versions")
+    expect(page.locator(ROWS)).to_have_count(100)
+    expect(page.locator(ROWS).first).to_contain_text("130")
+    page.get_by_role("button", name="Older versions").click()
+    expect(page.locator("#count")).to_have_text("130 of 130 versions")
+    expect(page.locator(ROWS)).to_have_count(130)
+    expect(page.get_by_role("button", name="Older versions")).to_be_hidden()
+
+
+def test_champions_alone_are_found_among_all_versions(open_page: Opener, many: str) -> None:
+    page = open_page(f"/runs/{many}/models")
+    page.get_by_label("champions only").check()
+    expect(page.locator("#count")).to_have_text("3 of 3 champions")
+    expect(page.locator(ROWS)).to_have_count(3)
+
+
+def test_a_version_that_is_not_in_the_table_is_opened_by_its_address_with_lineage_and_comparisons(
+    open_page: Opener, many: str
+) -> None:
+    page = open_page(f"/runs/{many}/models#v9")
+    detail = page.locator("#detail")
+    expect(detail.locator("h2").first).to_have_text("Version 9")
+    expect(detail).to_contain_text("Trained from 8 ← 7 ← 6 ← 5 ← 4 ← 3 ← 2")
+    expect(detail.get_by_role("link", name="version 60 (champion)")).to_be_visible()
+    detail.get_by_role("button", name="8", exact=True).click()
+    expect(detail.locator("h2").first).to_have_text("Version 8")
+
+
+def test_a_comparison_offers_the_champion_and_takes_any_version_of_the_address(open_page: Opener, many: str) -> None:
+    page = open_page(f"/runs/{many}/compare")
+    expect(page.locator("select[name=second]")).to_have_value("60")
+    expect(page.locator("select[name=first]")).to_have_value("2")
