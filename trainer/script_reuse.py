@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import nn
-from torch.jit import RecursiveScriptModule, ScriptModule
+from torch.jit import ScriptModule
 from torch.jit import _recursive as recursive
 
 __all__ = ["ScriptReuse"]
@@ -38,10 +39,10 @@ class ScriptReuse:
             spare = self._spare.pop()
         except IndexError:
             return None
-        if not isinstance(spare, RecursiveScriptModule) or module.training:
+        if not isinstance(spare, torch.jit._script.RecursiveScriptModule) or module.training:
             return None
         try:
-            concrete = recursive.get_module_concrete_type(module)
+            concrete = recursive.get_module_concrete_type(module)  # type: ignore[no-untyped-call]
         except SystemError:  # see `trainer.export.script`, which tries again
             return None
         if concrete is not spare._concrete_type:
@@ -50,7 +51,7 @@ class ScriptReuse:
         return spare
 
 
-def _refill(script: torch._C.ScriptModule, module: nn.Module, concrete: torch._C.ConcreteModuleType) -> None:
+def _refill(script: Any, module: nn.Module, concrete: Any) -> None:
     """Replace tensors and plain attributes, as torch sets them in a new script."""
     for name in concrete.get_attributes():
         script.setattr(name, getattr(module, name))
