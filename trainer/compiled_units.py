@@ -1,8 +1,8 @@
 """Convolutions of a training step in the compiled kernel, as differentiable functions of torch.
 
     convolution    3x3, padding 1
-    chain          one or more units: a convolution, its norm over the batch, relu; with a residual, the input is added
-                   before the last relu
+    chain          one or more units: a convolution, 3x3 or 1x1, its norm over the batch, relu; with a residual, the input is
+                   added before the last relu
 
 Both take dense float32 tensors on a CPU; `fits` tells. Channels are padded with zeros to whole vectors. A second derivative
 is not supported and raises. With the same number of threads the same inputs give the same bits.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -60,15 +60,16 @@ def chain(
 ) -> Tensor:
     """Return the output float32 [B, F, H, W] of units one after another, and update the norms' running statistics.
 
-    `weights`: [F, C, 3, 3] of each convolution. `residual`: add `x`, of as many channels, before the last relu. The norms
-    must be in training mode.
+    `weights`: [F, C, 3, 3] of each convolution, or [F, C, 1, 1]. `residual`: add `x`, of as many channels, before the last
+    relu, where all are 3x3. The norms must be in training mode.
     """
     kernel = kernel or kernel_for(x.shape[2], x.shape[3])
     features, lanes = weights[-1].shape[0], kernel.instructions.lanes
     parameters: list[Tensor] = []
     for weight, norm in zip(weights, norms, strict=True):
         parameters += [_padded_weight(weight, lanes), _padded_row(norm.weight, lanes), _padded_row(norm.bias, lanes)]
-    out: Tensor = _Chain.apply(kernel, tuple(norms), residual, _padded(x, lanes), *parameters)  # type: ignore[no-untyped-call]
+    plan = _Plan(kernel, tuple(norms), residual, torch.is_grad_enabled())
+    out: Tensor = _Chain.apply(plan, _padded(x, lanes), *parameters)  # type: ignore[no-untyped-call]
     return out if out.shape[1] == features else out[:, :features]
 
 
@@ -100,63 +101,75 @@ class _Convolution(torch.autograd.Function):
         return None, of_x, None if of_weight is None else of_weight.permute(3, 2, 0, 1)
 
 
+class _Plan(NamedTuple):
+    """What a chain consists of, besides its tensors."""
+
+    kernel: Kernel
+    norms: tuple[nn.BatchNorm2d, ...]
+    residual: bool
+    differentiable: bool
+    """Whether a backward pass may follow; without one, nothing is kept for it."""
+
+
 class _Chain(torch.autograd.Function):
     """Units one after another; the output of one is saved as the input of the next."""
 
     @staticmethod
-    def forward(
-        ctx: Any, kernel: Kernel, norms: tuple[nn.BatchNorm2d, ...], residual: bool, x: Tensor, *parameters: Tensor
-    ) -> Tensor:
+    def forward(ctx: Any, plan: _Plan, x: Tensor, *parameters: Tensor) -> Tensor:
         x = x.contiguous(memory_format=_LAST)
         saved, read = [x], x
-        for i, norm in enumerate(norms):
+        for i, norm in enumerate(plan.norms):
             weight, gain, shift = parameters[3 * i : 3 * i + 3]
-            unit, by_kernel = _unit(kernel, read, weight), _forward_weights(weight)
-            y, out = _like(x, weight.shape[0]), _like(x, weight.shape[0])
+            unit, by_kernel = _unit(plan.kernel, read, weight), _forward_weights(weight)
+            y = _like(x, weight.shape[0])
+            out = _like(x, weight.shape[0]) if plan.differentiable else y  # the norm reads a number before it writes it
             moments = gain.new_empty(2, len(gain))
             unit.weights, unit.y, unit.out = by_kernel.data_ptr(), y.data_ptr(), out.data_ptr()
             _set_norm(unit, norm, gain, shift, moments)
-            unit.residual = x.data_ptr() if residual and i == len(norms) - 1 else None
-            kernel.forward(unit, torch.get_num_threads())
+            unit.residual = x.data_ptr() if plan.residual and i == len(plan.norms) - 1 else None
+            plan.kernel.forward(unit, torch.get_num_threads())
             _follow(norm, moments, y.numel() // y.shape[1])
-            saved += [weight, gain, shift, moments, y, out]
+            if plan.differentiable:
+                saved += [weight, gain, shift, moments, y, out]
             read = out
-        ctx.save_for_backward(*saved)
-        ctx.kernel, ctx.norms, ctx.residual = kernel, norms, residual
+        if plan.differentiable:
+            ctx.save_for_backward(*saved)
+            ctx.plan = plan
         return read
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, *saved = ctx.saved_tensors
-        last = len(ctx.norms) - 1
+        plan: _Plan = ctx.plan
+        last = len(plan.norms) - 1
         gradient = gradients[0].contiguous(memory_format=_LAST)
-        of_residual = _like(x, x.shape[1]) if ctx.residual else None
+        of_residual = _like(x, x.shape[1]) if plan.residual else None
         of_parameters: list[Tensor] = []
         for i in range(last, -1, -1):
             weight, gain, shift, moments, y, out = saved[6 * i : 6 * i + 6]
             read = x if i == 0 else saved[6 * i - 1]
-            unit, turned = _unit(ctx.kernel, read, weight), _backward_weights(weight)
+            unit, turned = _unit(plan.kernel, read, weight), _backward_weights(weight)
             unit.turned, unit.y, unit.gradient = turned.data_ptr(), y.data_ptr(), gradient.data_ptr()
-            _set_norm(unit, ctx.norms[i], gain, shift, moments)
+            _set_norm(unit, plan.norms[i], gain, shift, moments)
             of_weight, of_gain, of_shift = _of_weights(weight), torch.empty_like(gain), torch.empty_like(gain)
             unit.of_weights, unit.of_gain, unit.of_shift = of_weight.data_ptr(), of_gain.data_ptr(), of_shift.data_ptr()
             if i == last and of_residual is not None:
                 unit.out, unit.of_residual = out.data_ptr(), of_residual.data_ptr()
             of_read = None
-            if i > 0 or ctx.needs_input_grad[3]:
+            if i > 0 or ctx.needs_input_grad[1]:
                 of_read = of_residual if i == 0 and of_residual is not None else _like(read, read.shape[1])
                 unit.add = int(of_read is of_residual)
             unit.of_x = _address(of_read)
-            ctx.kernel.backward(unit, torch.get_num_threads())
+            plan.kernel.backward(unit, torch.get_num_threads())
             of_parameters = [of_weight.permute(3, 2, 0, 1), of_gain, of_shift, *of_parameters]
             if of_read is not None:
                 gradient = of_read
-        return None, None, None, gradient if ctx.needs_input_grad[3] else None, *of_parameters
+        return None, gradient if ctx.needs_input_grad[1] else None, *of_parameters
 
 
 def _unit(kernel: Kernel, x: Tensor, weight: Tensor) -> Unit:
-    unit = kernel.unit(x.shape[0], weight.shape[1], weight.shape[0])
+    unit = kernel.unit(x.shape[0], weight.shape[1], weight.shape[0], pointwise=weight.shape[-1] == 1)
     unit.x = x.data_ptr()
     return unit
 
@@ -188,18 +201,18 @@ def _address(tensor: Tensor | None) -> int | None:
 
 
 def _forward_weights(weight: Tensor) -> Tensor:
-    """Return [3, 3, C, F]."""
+    """Return [3, 3, C, F], or [1, 1, C, F]."""
     return weight.permute(2, 3, 1, 0).contiguous()
 
 
 def _backward_weights(weight: Tensor) -> Tensor:
-    """Return [3, 3, F, C]."""
+    """Return [3, 3, F, C], or [1, 1, F, C]."""
     return weight.permute(2, 3, 0, 1).contiguous()
 
 
 def _of_weights(weight: Tensor) -> Tensor:
-    features, channels = weight.shape[:2]
-    return torch.empty((3, 3, channels, features), dtype=torch.float32)
+    features, channels, *size = weight.shape
+    return torch.empty((*size, channels, features), dtype=torch.float32)
 
 
 def _missing(size: int, lanes: int) -> int:

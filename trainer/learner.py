@@ -31,7 +31,7 @@ __all__ = ["Learner", "LearnerState", "StepReport"]
 log = structlog.get_logger()
 
 _MAX_SKIPS_IN_A_ROW = 50
-_STATISTICS_BATCHES = 16
+_STATISTICS_BATCHES = 8  # the policy then differs by a tenth of what it changes to the next candidate (docs/results/speed.md)
 
 
 @dataclass(slots=True)
@@ -176,8 +176,9 @@ class Learner:
         averaged = self.average.network(self.network)
         rng = np.random.default_rng((self._seed, self.state.step))
         batches = (self._maker.build(self._draw(rng)).to(self.device).planes for _ in range(_STATISTICS_BATCHES))
-        estimate_statistics(averaged, batches)
-        return averaged
+        own_kernel = self.convolutions != "torch"
+        estimate_statistics(with_compiled_units(averaged) if own_kernel else averaged, batches)
+        return averaged.eval()
 
     def _compiled(self, view: Network, board: tuple[int, ...]) -> Network:
         """Return the view with its residual tower in the kernel, where setting and network admit it; log the choice."""

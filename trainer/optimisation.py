@@ -91,7 +91,8 @@ class WeightAverage:
 def estimate_statistics(network: Network, planes: Iterable[Tensor]) -> None:
     """Set the batch norms' statistics to the mean over batches of planes, and the network to evaluation mode.
 
-    The running statistics of training belong to the weights of the last steps, not to their average.
+    The running statistics of training belong to the weights of the last steps, not to their average. `network` may be a view
+    (`trainer.compiled_tower`), which has the statistics in common with its network, but not the mode.
     """
     norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
     momenta = [norm.momentum for norm in norms]

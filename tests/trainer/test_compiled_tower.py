@@ -21,6 +21,7 @@ from trainer.compiled_units import chain, convolution, fits
 from trainer.learner import Learner
 from trainer.network import new_network
 from trainer.norms import with_global_norms
+from trainer.optimisation import estimate_statistics
 from trainer.samples import extract
 from trainer.window import SampleWindow
 from zerofleet.contracts.records import decode_record, encode_record, validate
@@ -116,6 +117,30 @@ def plain_chain(x, weights, norms, residual):
         y = functional.relu(y) if y is not x else y
         y = norm(functional.conv2d(y, weight, padding=1))
     return functional.relu(x + y if residual else y)
+
+
+@pytest.mark.parametrize("name", instruction_sets())
+@pytest.mark.parametrize(("inputs", "features"), [(16, 16), (32, 8), (12, 12), (8, 40)])
+def test_a_unit_of_single_cells_has_the_output_gradients_and_statistics_of_float64(name, inputs, features):
+    kernel = Kernel.of(6, 7, name)
+    x, gradient = drawn(50, inputs, 6, 7), drawn(50, features, 6, 7, seed=2)
+    weight = drawn(features, inputs, 1, 1, seed=3) / inputs**0.5
+    outcomes, statistics = [], []
+    for kind in ("own", "torch", "exact"):
+        (norm,) = norms_of(features, 1)
+        dtype = torch.float64 if kind == "exact" else torch.float32
+        norm.to(dtype)
+        tensors = [tensor.to(dtype).requires_grad_() for tensor in (x, weight)]
+        out = (
+            chain(tensors[0], [tensors[1]], [norm], residual=False, kernel=kernel)
+            if kind == "own"
+            else functional.relu(norm(functional.conv2d(*tensors)))
+        )
+        gradients = torch.autograd.grad(out, [*tensors, norm.weight, norm.bias], gradient.to(dtype))
+        outcomes.append([out.detach(), *gradients])
+        statistics.append(torch.stack([norm.running_mean, norm.running_var]))
+    assert_accurate(*outcomes)
+    torch.testing.assert_close(statistics[0].double(), statistics[2], rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", instruction_sets())
@@ -224,6 +249,7 @@ class OneRank:
     [
         ("connect_four", {}),
         ("connect_four", {"channels": 20}),
+        ("connect_four", {"heads": ("plies_left", "reply"), "value_channels": 9}),
         ("connect_four", {"global_pooling": 8}),
         ("connect_four", {"squeeze": 4}),
         ("connect_four", {"convolution_bias": True}),
@@ -250,6 +276,43 @@ def test_a_networks_step_and_its_parameters_are_those_of_torch(game_name, settin
         torch.testing.assert_close(own, buffer, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.parametrize("instructions", instruction_sets())
+@pytest.mark.parametrize(
+    ("game_name", "settings"),
+    [("connect_four", {}), ("connect_four", {"global_pooling": 8}), ("abalone", {"channels": 8, "blocks": 1})],
+)
+def test_the_mean_statistics_of_several_batches_are_those_of_torch(game_name, settings, instructions):
+    network, planes = network_of(game_name, **settings)
+    batches = [planes, planes.flip(0)[:9], planes[3:15] * 0.5]  # a mean over batches, whatever their sizes
+    for norm in (module for module in network.modules() if isinstance(module, nn.BatchNorm2d)):
+        norm.running_mean.fill_(3.0)  # of other weights
+    other = copy.deepcopy(network)
+    view = with_compiled_units(other, kernel=Kernel.of(*planes.shape[2:], instructions))
+    for called in (network, view):
+        estimate_statistics(called, batches)
+        assert not any(module.training for module in called.modules())
+        assert all(norm.momentum == 0.1 for norm in called.modules() if isinstance(norm, nn.BatchNorm2d))
+    for (name, buffer), (_, own) in zip(network.named_buffers(), other.named_buffers(), strict=True):
+        torch.testing.assert_close(own, buffer, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
+    counts = [int(buffer) for name, buffer in other.named_buffers() if name.endswith("num_batches_tracked")]
+    assert counts == [len(batches)] * len(counts)
+
+
+@pytest.mark.parametrize("residual", [False, True])
+def test_a_chain_without_gradients_has_the_same_bits_and_leaves_its_input(residual):
+    x, weights = drawn(20, 16, 6, 7), [drawn(16, 16, 3, 3, seed=1 + i) / 12 for i in range(2)]
+    before, kept, norms = x.clone(), norms_of(16, 2), norms_of(16, 2)
+    wanted = chain(x.requires_grad_(), weights, kept, residual=residual)
+    with torch.no_grad():
+        got = chain(x, weights, norms, residual=residual)
+    assert torch.equal(got, wanted)
+    assert torch.equal(x, before)
+    assert got.grad_fn is None
+    for one, other in zip(kept, norms, strict=True):
+        assert torch.equal(one.running_mean, other.running_mean)
+        assert torch.equal(one.running_var, other.running_var)
+
+
 def learner_of(convolutions: str) -> Learner:
     game = make("tic_tac_toe")
     train = TrainSettings(batch_size=64, min_samples=1, warmup_steps=1, max_reuse=1e9, convolutions=convolutions)
@@ -269,6 +332,21 @@ def test_steps_with_the_kernel_and_with_torch_have_nearly_equal_losses(monkeypat
     losses = [[learner.step().total for _ in range(8)] for learner in (own, torchs)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert losses[0][-1] != losses[0][0]
+
+
+def test_a_candidate_has_statistics_of_the_kernel_which_are_nearly_torchs(monkeypatch):
+    monkeypatch.setattr(compiled_tower, "_LEAST_LANES", 1)
+    own, torchs = learner_of("auto"), learner_of("torch")
+    own.step()
+    torchs.load_weights(own.network.state_dict())
+    torchs.average, torchs.state.step = own.average, own.state.step
+    calls = []
+    monkeypatch.setattr(Kernel, "forward", lambda *given, forward=Kernel.forward: (calls.append(1), forward(*given)))
+    one, other = own.candidate().state_dict(), torchs.candidate().state_dict()
+    assert len(calls) == 5 * 8  # of the stem, a block and two heads, in each batch; none by the other learner
+    torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert not torch.equal(one["trunk.stem_norm.running_mean"], own.network.state_dict()["trunk.stem_norm.running_mean"])
+    assert not any(module.training for module in own.candidate().modules())
 
 
 def test_threads_that_the_kernel_leaves_idle_are_logged(monkeypatch):
