@@ -1,13 +1,12 @@
-"""Residual towers and their heads trained by the compiled kernel on a CPU (docs/decisions/0017-training-kernel.md).
+"""Residual towers trained by the compiled kernel on a CPU (docs/decisions/0017-training-kernel.md).
 
-`with_compiled_units` returns a view of a network: the same parameters and buffers, with its convolutions in the kernel
+`with_compiled_units` returns a view of a network: the same parameters and buffers, with its 3x3 convolutions in the kernel
 and, where a plain norm and relu follow, these too. The network itself stays plain torch; average, checkpoints and exports
 are made of it.
 
     stem            convolution, norm, relu                              chain of one unit
     residual block  convolution, norm, relu, convolution, norm, relu     chain of two units and a residual
-    otherwise       3x3 convolution                                      with pooling, squeeze, a bias, or norms over ranks
-    head            1x1 convolution, norm, relu                          chain of one unit; dense layers are torch's
+    otherwise       convolution                                          with pooling, squeeze, a bias, or norms over ranks
 
 Axes: B positions, C planes, F features, H x W cells.
 """
@@ -21,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from trainer.compiled_units import chain, convolution, fits
-from trainer.heads import PlaneHead
 from trainer.network import Network
 from trainer.norms import GlobalBatchNorm2d
 from trainer.tower import HexConv2d, ResidualBlock, Tower
@@ -62,7 +60,6 @@ def with_compiled_units(network: Network, *, kernel: Kernel | None = None) -> Ne
     view = copy.deepcopy(network, shared)
     if isinstance(view.trunk, Tower):
         view.trunk = _CompiledTower(view.trunk, kernel)  # type: ignore[assignment]
-        _replace_heads(view, kernel)
     return view
 
 
@@ -120,36 +117,6 @@ class _CompiledConvolution(nn.Module):
             y: Tensor = self.plain(x)
             return y
         return convolution(x, _weight(self.plain), self._kernel)
-
-
-class _CompiledHead(nn.Module):
-    """`PlaneHead` with its convolution in the kernel."""
-
-    def __init__(self, head: PlaneHead, kernel: Kernel | None) -> None:
-        super().__init__()
-        self.head = head
-        self._kernel = kernel
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map float [B, F, H, W] to float [B, outputs]."""
-        head = self.head
-        y: Tensor
-        if not self.training or not fits(x, head.conv.weight):
-            y = head(x)
-            return y
-        cells = chain(x, [head.conv.weight], [head.norm], residual=False, kernel=self._kernel)
-        y = head.out(head.hidden(cells.flatten(1)))
-        return y
-
-
-def _replace_heads(module: nn.Module, kernel: Kernel | None) -> None:
-    """Replace, in place, every head below `module` that begins with a plain convolution and norm."""
-    for name, child in module.named_children():
-        if isinstance(child, PlaneHead):
-            if child.conv.bias is None and _is_plain(child.norm):
-                setattr(module, name, _CompiledHead(child, kernel).train(child.training))
-        else:
-            _replace_heads(child, kernel)
 
 
 def _compiled(block: nn.Module, kernel: Kernel | None) -> nn.Module:

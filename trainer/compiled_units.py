@@ -1,8 +1,8 @@
 """Convolutions of a training step in the compiled kernel, as differentiable functions of torch.
 
     convolution    3x3, padding 1
-    chain          one or more units: a convolution, 3x3 or 1x1, its norm over the batch, relu; with a residual, the input is
-                   added before the last relu
+    chain          one or more units: a convolution, its norm over the batch, relu; with a residual, the input is added
+                   before the last relu
 
 Both take dense float32 tensors on a CPU; `fits` tells. Channels are padded with zeros to whole vectors. A second derivative
 is not supported and raises. With the same number of threads the same inputs give the same bits.
@@ -60,8 +60,8 @@ def chain(
 ) -> Tensor:
     """Return the output float32 [B, F, H, W] of units one after another, and update the norms' running statistics.
 
-    `weights`: [F, C, 3, 3] of each convolution, or [F, C, 1, 1]. `residual`: add `x`, of as many channels, before the last
-    relu, where all are 3x3. The norms must be in training mode.
+    `weights`: [F, C, 3, 3] of each convolution. `residual`: add `x`, of as many channels, before the last relu. The norms
+    must be in training mode.
     """
     kernel = kernel or kernel_for(x.shape[2], x.shape[3])
     features, lanes = weights[-1].shape[0], kernel.instructions.lanes
@@ -169,7 +169,7 @@ class _Chain(torch.autograd.Function):
 
 
 def _unit(kernel: Kernel, x: Tensor, weight: Tensor) -> Unit:
-    unit = kernel.unit(x.shape[0], weight.shape[1], weight.shape[0], pointwise=weight.shape[-1] == 1)
+    unit = kernel.unit(x.shape[0], weight.shape[1], weight.shape[0])
     unit.x = x.data_ptr()
     return unit
 
@@ -201,18 +201,18 @@ def _address(tensor: Tensor | None) -> int | None:
 
 
 def _forward_weights(weight: Tensor) -> Tensor:
-    """Return [3, 3, C, F], or [1, 1, C, F]."""
+    """Return [3, 3, C, F]."""
     return weight.permute(2, 3, 1, 0).contiguous()
 
 
 def _backward_weights(weight: Tensor) -> Tensor:
-    """Return [3, 3, F, C], or [1, 1, F, C]."""
+    """Return [3, 3, F, C]."""
     return weight.permute(2, 3, 0, 1).contiguous()
 
 
 def _of_weights(weight: Tensor) -> Tensor:
-    features, channels, *size = weight.shape
-    return torch.empty((*size, channels, features), dtype=torch.float32)
+    features, channels = weight.shape[:2]
+    return torch.empty((3, 3, channels, features), dtype=torch.float32)
 
 
 def _missing(size: int, lanes: int) -> int:

@@ -25,7 +25,6 @@ from games.core import Game
 from games.positions import parameters_text
 from trainer.exported_module import serving_module
 from trainer.network import Network
-from trainer.script_reuse import ScriptReuse
 from trainer.settings import TritonBackend
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.heads import BASE_HEADS, outputs_of
@@ -124,13 +123,13 @@ def export_served(
     """
     if broken := [name for name, tensor in served.weights.items() if not tensor.isfinite().all()]:
         raise Diverged(f"weights {', '.join(broken[:3])} are not finite; the network is not exported")
+    scripted = script(served.module)
+    manifest = _manifest(game, served, lineage)
+    states, legal, _, _ = manifest.golden.arrays()
+    policy, value, *extra_heads = _answers(scripted, states, legal)
+    check_golden(manifest, policy, value, extra_heads)
     archive = io.BytesIO()
-    with _scripts.scripted(served.module) as scripted:
-        manifest = _manifest(game, served, lineage)
-        states, legal, _, _ = manifest.golden.arrays()
-        policy, value, *extra_heads = _answers(scripted, states, legal)
-        check_golden(manifest, policy, value, extra_heads)
-        torch.jit.save(scripted, archive)
+    torch.jit.save(scripted, archive)
     files: dict[str, bytes | Path] = {
         "model.pt": archive.getvalue(),
         "weights.safetensors": save_safetensors(dict(served.weights)),
@@ -156,9 +155,6 @@ def script(module: torch.nn.Module) -> torch.jit.ScriptModule:
                 raise
             _forget_types()
     return _scripted(module)
-
-
-_scripts = ScriptReuse(script)
 
 
 def _forget_types() -> None:

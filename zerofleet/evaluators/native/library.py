@@ -123,7 +123,6 @@ class Unit(ctypes.Structure):
         ("outputs", ctypes.c_int),
         ("block", ctypes.c_int),
         ("add", ctypes.c_int),
-        ("pointwise", ctypes.c_int),
         ("eps", ctypes.c_double),
         *(
             (name, ctypes.c_void_p)

@@ -373,7 +373,7 @@ static void gradient_of_y(const struct zf_unit *unit, long from, long rows, cons
 
 /* ---- entry points ----------------------------------------------------------------------------------------------- */
 
-static void enter_weights(int pointwise, int inputs, int outputs, const float *weights, float *panels) {
+static void enter_weights(int inputs, int outputs, const float *weights, float *panels) {
     const long pairs = (long)inputs * outputs;
     for (int j = 0; j < outputs; j += 2 * LANES) {
         const int width = outputs - j < 2 * LANES ? LANES : 2 * LANES;
@@ -381,10 +381,6 @@ static void enter_weights(int pointwise, int inputs, int outputs, const float *w
             for (int c = 0; c < width; c += LANES) {
                 const float *from = weights + (long)n * outputs + j + c;
                 float *to = panels + (long)j * inputs + (long)n * width + c;
-                if (pointwise) {
-                    STORE(to, LOAD(from));
-                    continue;
-                }
                 vec half[6][3];
                 UNROLL for (int i = 0; i < 3; i++) {
                     vec column[3], turned[6];
@@ -401,12 +397,8 @@ static void enter_weights(int pointwise, int inputs, int outputs, const float *w
     }
 }
 
-static void leave_weights(int pointwise, int inputs, int outputs, const float *of_points, float *of_weights) {
+static void leave_weights(int inputs, int outputs, const float *of_points, float *of_weights) {
     const long pairs = (long)inputs * outputs;
-    if (pointwise) {
-        memcpy(of_weights, of_points, sizeof(float) * pairs);
-        return;
-    }
     for (long at = 0; at < pairs; at += LANES) {
         vec half[6][3];
         UNROLL for (int k = 0; k < 6; k++) {
@@ -438,17 +430,12 @@ static long points_of(const struct zf_board *board) { return board->first[35] + 
 static void convolve(const struct zf_unit *unit, long from, int rows, const float *panels, float *scratch, float *moments) {
     const struct zf_board *board = unit->board;
     const int channels = unit->outputs;
-    const float *x = unit->x + from * board->cells * unit->inputs;
+    float *zeros = scratch, *points = zeros + unit->inputs, *made = points + rows * points_of(board) * unit->inputs;
     float *y = unit->y + from * board->cells * channels;
-    if (unit->pointwise) {
-        product((long)rows * board->cells, channels, unit->inputs, x, unit->inputs, panels, y, channels);
-    } else {
-        float *zeros = scratch, *points = zeros + unit->inputs, *made = points + rows * points_of(board) * unit->inputs;
-        memset(zeros, 0, sizeof(float) * unit->inputs);
-        enter_tiles(board, rows, unit->inputs, x, zeros, points);
-        products(board, rows, channels, unit->inputs, points, panels, made);
-        leave_tiles(board, rows, channels, made, y);
-    }
+    memset(zeros, 0, sizeof(float) * unit->inputs);
+    enter_tiles(board, rows, unit->inputs, unit->x + from * board->cells * unit->inputs, zeros, points);
+    products(board, rows, channels, unit->inputs, points, panels, made);
+    leave_tiles(board, rows, channels, made, y);
 #define MOMENTS(n) moments_of(n, (long)rows *board->cells, channels, y + c, moments + c)
     if (moments) BY_VECTORS(MOMENTS)
 }
@@ -482,12 +469,6 @@ static void differentiate(const struct zf_unit *unit, long from, int rows, const
     memset(zeros, 0, sizeof(float) * most);
     if (norm) gradient_of_y(unit, from, rows, norm, of_y);
     else gradient = unit->gradient + from * board->cells * outputs;
-    if (unit->pointwise) {
-        const long all = (long)rows * board->cells, first = from * board->cells * inputs;
-        if (of_points) outer_product(all, inputs, outputs, unit->x + first, gradient, of_points);
-        if (unit->of_x) product(all, inputs, outputs, gradient, outputs, panels, unit->of_x + first, inputs);
-        return;
-    }
     spread_tiles(board, rows, outputs, gradient, zeros, spread);
     if (of_points) {
         enter_tiles(board, rows, inputs, unit->x + from * board->cells * inputs, zeros, points);

@@ -14,7 +14,7 @@ struct zf_board {
     const int *slots; /* [tiles][36]: of the points of a tile, by row and column, counted over all tiles point by point */
 };
 
-/* One unit: y = 3x3 or 1x1 convolution of x, and out = relu(norm of y + residual), where the norm is over the batch.
+/* One unit: y = 3x3 convolution of x, and out = relu(norm of y + residual), where the norm is over the batch.
  *
  * Features are [batch][cells][channels] and numbers of channels multiples of a vector. Arrays of `inputs` or `outputs`
  * numbers have one for each channel. Null stands for what a unit lacks, or its caller does not need. */
@@ -23,8 +23,7 @@ struct zf_unit {
     long batch;
     int inputs, outputs;
     int block;     /* positions processed together */
-    int add;       /* 1: the gradient of x is added to what of_x holds; 3x3 alone */
-    int pointwise; /* 1: the convolution is 1x1, and the arrays of weights lack [3][3] */
+    int add;       /* 1: the gradient of x is added to what of_x holds */
     double eps;    /* of the norm */
     const float *x;
     const float *weights;  /* [3][3][inputs][outputs] */
@@ -50,8 +49,8 @@ struct zf_norm {
 /* Code of one instruction set. `from` and `rows` are a range of positions, at most a block of them where there is scratch
  * memory; `panels` are the weights of all points, packed for `product`. */
 struct zf_training {
-    void (*enter_weights)(int pointwise, int inputs, int outputs, const float *weights, float *panels);
-    void (*leave_weights)(int pointwise, int inputs, int outputs, const float *of_points, float *of_weights);
+    void (*enter_weights)(int inputs, int outputs, const float *weights, float *panels);
+    void (*leave_weights)(int inputs, int outputs, const float *of_points, float *of_weights);
     void (*convolve)(const struct zf_unit *, long from, int rows, const float *panels, float *scratch, float *moments);
     void (*normalise)(const struct zf_unit *, long from, long rows, const struct zf_norm *);
     void (*sum_up)(const struct zf_unit *, long from, int rows, const struct zf_norm *, float *sums);

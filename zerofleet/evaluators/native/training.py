@@ -1,4 +1,4 @@
-"""Training's 3x3 and 1x1 convolutions in the kernel, alone or with norm and relu behind them: addresses of arrays in and out.
+"""Training's 3x3 convolutions in the kernel, each alone or with the norm and relu behind it: addresses of arrays in and out.
 
 The arrays are the caller's, as this package does not import torch. `Kernel` is made for a board; its calls release the GIL.
 
@@ -65,8 +65,8 @@ class Kernel:
         """Name of the instruction set, as in the backend of a served version: `native_avx2`."""
         return f"native_{self.instructions.name}"
 
-    def unit(self, batch: int, inputs: int, outputs: int, *, pointwise: bool = False) -> Unit:
-        """Return the description of a unit without its arrays, which the caller sets. `pointwise`: its kernel has one cell.
+    def unit(self, batch: int, inputs: int, outputs: int) -> Unit:
+        """Return the description of a unit without its arrays, which the caller sets.
 
         Channels are multiples of `instructions.lanes`. Raises `ValueError` for others, and for an empty batch.
         """
@@ -75,7 +75,6 @@ class Kernel:
             raise ValueError(f"got batch {batch}, {inputs} and {outputs} channels, want positive multiples of {lanes} channels")
         fitting = _CACHE_BYTES // (4 * self._points * (inputs + outputs))
         unit = Unit(batch=batch, inputs=inputs, outputs=outputs, block=max(1, min(_MOST_BLOCKS, fitting // _BLOCK)) * _BLOCK)
-        unit.pointwise = int(pointwise)
         unit.board = ctypes.pointer(self._board)
         return unit
 

@@ -181,7 +181,7 @@ int zf_forward(const struct zf_unit *unit, int instructions, int threads) {
     float *whole = lay_out(&pass, &memory, 0);
     if (!whole) return 1;
     pass.memory = &memory;
-    pass.code->enter_weights(unit->pointwise, unit->inputs, unit->outputs, unit->weights, memory.panels);
+    pass.code->enter_weights(unit->inputs, unit->outputs, unit->weights, memory.panels);
     run(&pass, convolve);
     if (unit->gain) {
         merge_moments(&pass);
@@ -199,7 +199,7 @@ int zf_backward(const struct zf_unit *unit, int instructions, int threads) {
     float *whole = lay_out(&pass, &memory, 1);
     if (!whole) return 1;
     pass.memory = &memory;
-    if (unit->of_x) pass.code->enter_weights(unit->pointwise, unit->outputs, unit->inputs, unit->turned, memory.panels);
+    if (unit->of_x) pass.code->enter_weights(unit->outputs, unit->inputs, unit->turned, memory.panels);
     if (unit->gain) {
         set_norm(unit, &memory.norm);
         run(&pass, sum_up);
@@ -210,7 +210,7 @@ int zf_backward(const struct zf_unit *unit, int instructions, int threads) {
         for (int i = 1; i < pass.threads; i++)
             for (long at = 0; at < memory.points_floats; at++)
                 memory.of_points[at] += memory.of_points[i * memory.points_floats + at];
-        pass.code->leave_weights(unit->pointwise, unit->inputs, unit->outputs, memory.of_points, unit->of_weights);
+        pass.code->leave_weights(unit->inputs, unit->outputs, memory.of_points, unit->of_weights);
     }
     free(whole);
     return 0;
