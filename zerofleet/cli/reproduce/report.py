@@ -119,7 +119,7 @@ class _Lengths(NamedTuple):
     """Number of games in the profile full, of arms whose training is counted in games."""
 
     def lack(self, claim: Claim) -> str:
-        """Return the reason for which profile or training of a claim's arms are too small to decide it; empty if they are not."""
+        """Return the reason for which the profile, or the training of a claim's arms, decides nothing; empty if it decides."""
         if claim.profile not in {"", self.profile}:
             return f"the claim is about the profile {claim.profile}"
         for arm in (claim.arm, claim.minus_arm):
