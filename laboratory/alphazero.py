@@ -29,9 +29,11 @@ from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.claims.verdicts import DIVERGED
 from zerofleet.strength.learning.judges import Measure
 
-__all__ = ["MeetingsJudge", "train"]
+__all__ = ["HOURS", "MeetingsJudge", "train"]
 
 _RUN = "run"
+HOURS = "processor hours of training"
+"""Measure of every stage: processor time of self-play and training in all starts, without judgements."""
 _SUMS = ("evaluations", "cpu_seconds_used")
 _TOTALS = ("games", "samples", "steps")
 
@@ -143,7 +145,9 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
                 f"is {stage.samples:,}: no version was trained; raise samples, or lower warm_start.games"
             )
         totals = {name: end[name] for name in (*_TOTALS, "weights")} | kept.sums | {"starts": kept.starts}
-        found: dict[str, Any] = {"measures": trained_measures([point["losses"] for point in kept.curve]), "totals": totals}
+        measures = trained_measures([point["losses"] for point in kept.curve])
+        measures[HOURS] = round(kept.sums["cpu_seconds_used"] / 3600.0, 4)
+        found: dict[str, Any] = {"measures": measures, "totals": totals}
     except Diverged as error:
         found = {DIVERGED: str(error)}
     result = kept.finish({"tallies": kept.tallies, "curve": kept.curve, **found})

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+import games
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.experiment import Experiment, read_experiment
 
 TD = {"train.learner": "td_lambda", "selfplay.mode": "afterstates"}
+EVERY_PLY = {**TD, "td_lambda.successor": "every_ply"}
 SARSA = {"train.learner": "sarsa_lambda", "selfplay.mode": "afterstates", "afterstates.draw_value": "0.5"}
 SYNC = {
     **TD,
@@ -37,6 +39,8 @@ def built(settings):
 def test_a_learner_of_values_plays_without_a_tree_or_with_one():
     assert built(TD).train.learner == "td_lambda"
     assert built({"train.learner": "td_lambda"}).selfplay.mode == "search"
+    assert built({**EVERY_PLY, "afterstates.learner_seat": "alternate"}).afterstates.learner_seat == "alternate"
+    assert built({**TD, "afterstates.learner_seat": "first"}).td_lambda.successor == "own"
     assert built(SYNC).selfplay.sync
 
 
@@ -47,6 +51,11 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
         ({**TD, "gate.simulations": "0"}, "want at least 1"),
         ({**TD, "gate.mode": "watch"}, "no version would be measured; set gate.watch_of=time"),
         ({**TD, "td_lambda.draw_reward": "0.5"}, "want the same number"),
+        (
+            {**EVERY_PLY, "afterstates.learner_seat": "first"},
+            r"view of the first .*; set afterstates\.learner_seat=alternate or all",
+        ),
+        ({**EVERY_PLY, "afterstates.learner_seat": "second"}, "view of the second player alone"),
         ({**SARSA, "gate.simulations": "0"}, "sarsa_lambda has values alone"),
         ({**SARSA, "afterstates.draw_value": "0"}, "want 0.5"),
         ({**SARSA, "sarsa_lambda.method": "q_learning"}, "set afterstates.pool=6"),
@@ -85,6 +94,7 @@ def test_the_experiment_of_connect_four_by_temporal_differences_is_whole():
     experiment = read_experiment(ROOT / "examples" / "connect_four_td.toml")
     preset = experiment.build_preset()
     assert (experiment.game, preset.train.learner, preset.selfplay.mode) == ("connect_four", "td_lambda", "afterstates")
+    assert games.make(experiment.game, **experiment.parameters).spec().num_inputs == 212  # of the thesis
     assert (preset.gate.mode, preset.gate.watch_of) == ("watch", "time")
 
 

@@ -109,9 +109,11 @@ def start_run(tmp_path: Path) -> StartRun:
     """Return a starter of runs in one directory: `async with start_run(crash_at="...") as run`."""
 
     @asynccontextmanager
-    async def start(*arguments: str, game: str = MODEL, crash_at: str = "", timeout_s: float = 500.0) -> AsyncIterator[Run]:
+    async def start(
+        *arguments: str, game: str = MODEL, preset: str = "tiny", crash_at: str = "", timeout_s: float = 500.0
+    ) -> AsyncIterator[Run]:
         root = tmp_path / "run"
-        words = ["run", game, "--preset", "tiny", "--run-dir", str(root), *arguments]
+        words = ["run", game, "--preset", preset, "--run-dir", str(root), *arguments]
         for item in (*SMALL, *(SEARCHED if game == MODEL else ())):
             if item.partition("=")[0] not in {word.partition("=")[0] for word in arguments}:
                 words += ["--set", item]

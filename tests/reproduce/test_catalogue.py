@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
 import games
 from zerofleet.errors import InvalidRequest
@@ -16,6 +17,7 @@ from zerofleet.presets.theses.stages import (
     BenchStage,
     LearnerStage,
     MatchStage,
+    TdStage,
     fingerprint,
     read_stage,
 )
@@ -137,7 +139,12 @@ def tally(scores: dict[str, int], *, seed: int = 0, trained: bool = True) -> Tal
 
 
 STAR, RULES, TTT = "chinese_checkers_3p", "comparison_players", "tictactoe_take6_rps"
+STRONGER = "H6: the search of the thesis above the stronger comparison players after 10,000 games"
+OWN_MOVES = "H9, own moves as inputs: above the player of patterns of three, or at least flat"
 THIRD, WON = "-0.333333", "1"  # one of three points, and all of them
+CONSTANT = "86 % against minimax 5 after a million games at constant rates, counted against exact depth 5"
+SLOW = "86 % against minimax 5 after a million games with rates that fall slowly, counted against exact depth 5"
+UCT = "21 % against MCTS at 10 ms after a million games at constant rates, counted against 1,000 simulations"
 SHALLOW_AHEAD = "R5: one layer of 100 ahead of two of 250 after 100,000 games"
 NETWORK_BELOW_TWO = "as two seats with search against one network without it: the points of that network, below equal"
 GREEDY_BELOW_TWO = "as two networks without search against one greedy player: the points of greedy, below equal"
@@ -158,6 +165,40 @@ GREEDY_BELOW_TWO = "as two networks without search against one greedy player: th
         ("connect_four_td", "duels", SHALLOW_AHEAD, {"1": 1500, "-1": 500}, "beaten"),
         ("connect_four_td", "duels", SHALLOW_AHEAD, {"1": 1300, "-1": 700}, "matched"),
         ("connect_four_td", "duels", SHALLOW_AHEAD, {"1": 900, "-1": 1100}, "missed"),
+        ("connect_four_td", "curve", CONSTANT, {"1": 905, "-1": 95}, "beaten"),
+        ("connect_four_td", "curve", SLOW, {"1": 800, "-1": 200}, "missed"),
+        ("connect_four_td", "curve", UCT, {"1": 180, "-1": 420}, "beaten"),
+        ("connect_four_td", "curve", UCT, {"1": 60, "-1": 540}, "missed"),
+        ("connect_four_td", "search", "minimax ahead at 30 ms a move", {"1": 600, "-1": 400}, "matched"),
+        ("connect_four_td", "search", "minimax ahead at 30 ms a move", {"1": 400, "-1": 600}, "missed"),
+        (
+            "connect_four_td",
+            "encoding_duels",
+            "R4: feature ahead of naive after 100,000 games",
+            {"1": 1600, "-1": 400},
+            "beaten",
+        ),
+        (
+            "connect_four_td",
+            "encoding_duels",
+            "R4: extended ahead of naive after 100,000 games",
+            {"1": 900, "-1": 1100},
+            "missed",
+        ),
+        ("abalone", "learning", "warm start wins games against the search of two plies", {"1": 10, "-1": 90}, "beaten"),
+        (
+            "abalone",
+            "learning",
+            "warm start wins games against the search of two plies",
+            {"1": 0, "0": 20, "-1": 1000},
+            "missed",
+        ),
+        ("abalone", "learning", "warm start wins games against the search of two plies", {"1": 0, "-1": 100}, "undecided"),
+        (TTT, "take_six", STRONGER, {"1": 500, "0": 200, "-1": 300}, "beaten"),
+        (TTT, "take_six", STRONGER, {"1": 300, "0": 200, "-1": 500}, "missed"),
+        (TTT, "rock_paper_scissors", OWN_MOVES, {"0.1": 900, "-0.05": 100}, "beaten"),
+        (TTT, "rock_paper_scissors", OWN_MOVES, {"0.08": 500, "-0.08": 500}, "matched"),
+        (TTT, "rock_paper_scissors", OWN_MOVES, {"0.01": 300, "-0.06": 700}, "missed"),
         ("abalone", "validation", "E6: draws perfect play, both seats", {"0": 2000}, "beaten"),
         ("abalone", "validation", "E6: draws perfect play, both seats", {"0": 1900, "-1": 100}, "missed"),
         (STAR, "training", "arena: the last version, alone, above two of the version before", {WON: 100, "-1": 50}, "beaten"),
@@ -211,6 +252,20 @@ def test_a_claim_is_beaten_or_missed_by_games(name, experiment, text, scores, wa
             "R10: the network keeps the value more often than exact depth 5",
             (950, 850),
             (850, 950),
+        ),
+        (
+            "connect_four_td",
+            "parameters",
+            "alpha .1 is best: alpha .1 less alpha .01, exact depth 3",
+            (900, 800),
+            (700, 900),
+        ),
+        (
+            "connect_four_td",
+            "sides",
+            "own afterstates of both seats at least as good as every ply in the view of one seat, exact depth 3",
+            (900, 800),
+            (700, 900),
         ),
         (
             "connect_four_td",
@@ -340,9 +395,42 @@ def test_an_experiment_alone_brings_the_training_whose_network_it_uses():
     planned = plan(load_thesis("connect_four_td"), "quick", only=["search"])
     assert {one.stage.id for one in planned} == {
         "curve.constant.0",
-        *(f"search.{arm}.0" for arm in ("depth3", "depth5", "time4", "time230")),
+        *(f"search.{arm}.0" for arm in ("depth3", "depth5", "time4", "time30", "time230")),
     }
     assert planned[-1].needs == ("curve.constant.0",)
+
+
+def test_a_million_games_are_claimed_of_each_schedule_apart():
+    claims = load_thesis("connect_four_td").experiment("curve").claims
+    arms = [claim.arm for claim in claims if claim.meeting == "exact depth 5" and claim.games == 1_000_000]
+    assert sorted(arms) == ["constant", "slow"]
+
+
+def test_the_learning_curve_meets_exact_search_and_uct_of_every_strength_of_the_specification():
+    (stage, *_) = (one.stage for one in plan(load_thesis("connect_four_td"), "full", only=["curve"]))
+    assert isinstance(stage, TdStage)
+    assert [meeting.opponent for meeting in stage.meetings] == [
+        "random",
+        *(f"alpha_beta:{depth}" for depth in (3, 4, 5)),
+        *(f"uct:{simulations}" for simulations in (200, 500, 1000, 2000)),
+    ]
+
+
+def test_direct_games_of_encodings_let_each_network_read_its_own():
+    for one in plan(load_thesis("connect_four_td"), "full", only=["encoding_duels"], seeds=1):
+        if isinstance(one.stage, MatchStage):
+            (meeting,) = one.stage.meetings
+            read = one.stage.parameters, one.stage.opponent_parameters
+            assert read == tuple(
+                {"encoding": network.split(".")[1]} for network in (meeting.subject_network, meeting.opponent_network)
+            )
+
+
+def test_a_stage_whose_network_would_play_in_an_untrained_view_is_refused():
+    fields = {"kind": "td", "id": "one.arm.0", "seed": 0, "game": "connect_four", "games": 1, "td": {"successor": "every_ply"}}
+    assert read_stage({**fields, "play": {"learner_seat": "alternate"}})
+    with pytest.raises(ValidationError, match="in the view of the first player alone"):
+        read_stage({**fields, "play": {"learner_seat": "first"}})
 
 
 def test_another_setting_has_another_fingerprint():

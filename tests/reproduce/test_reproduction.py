@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from laboratory.alphazero import HOURS
 from laboratory.stage import run_stage
 from zerofleet.cli import main
 from zerofleet.cli.reproduce.drawings import _mean_net, draw_experiment
@@ -179,6 +180,22 @@ def test_a_training_that_diverges_is_a_verdict_and_stops_no_other_stage(tiny, tm
     assert "Diverged: td.learned.0" in html_page(report)
 
 
+@pytest.mark.parametrize(
+    ("profile", "hours", "wanted"),
+    [("full", 9.0, "beaten"), ("full", 20.0, "matched"), ("full", 40.0, "missed"), ("quick", 0.3, "not run")],
+)
+def test_the_hours_of_the_star_of_37_are_decided_by_the_profile_full(tmp_path, profile, hours, wanted):
+    thesis, results = load_thesis("chinese_checkers_3p"), StageResults(tmp_path)
+    planned = plan(thesis, profile, only=["training"])
+    for one in planned:
+        measures = {HOURS: hours + 0.1 * one.stage.seed}
+        results.keep(one.stage, {"tallies": [], "curve": [{"games": 8_100}], "measures": measures}, seconds=1.0)
+    report = build_report(thesis, profile, planned, results, seeds=None)
+    claim = next(claim for one in report["experiments"] for claim in one["claims"] if claim["figure"] == HOURS)
+    assert claim["verdict"] == wanted
+    assert (profile == "full") == (claim["reason"] == "")
+
+
 def test_a_stage_that_needs_a_diverged_network_is_not_run(tmp_path):
     planned = next(one for one in plan(load_thesis("connect_four_td"), "quick", only=["search"]) if one.needs)
     schedule, results = Schedule(waiting=[planned]), StageResults(tmp_path)
@@ -205,7 +222,7 @@ def test_no_stage_begins_after_the_deadline_nor_before_the_stages_that_it_needs(
     assert waiting.next() is connect_four[0]
     assert waiting.next() is None
     waiting.complete.add(connect_four[0].stage.id)
-    assert [waiting.next() for _ in range(5)] == [*reversed(connect_four[1:]), None]
+    assert [waiting.next() for _ in connect_four] == [*reversed(connect_four[1:]), None]
     late = Schedule(waiting=list(connect_four), deadline_s=0.0)
     assert late.next() is None
     assert late.left_out == [one.stage.id for one in connect_four]

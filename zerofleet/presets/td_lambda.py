@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["TdLambdaSettings"]
+__all__ = ["TdLambdaSettings", "view_fault"]
 
 
 class TdLambdaSettings(BaseModel):
@@ -39,9 +39,25 @@ class TdLambdaSettings(BaseModel):
     successor: Literal["own", "every_ply"] = "own"
     """Positions that follow each other. `own`: a player's own afterstates, two plies apart; the value is that of the player who
     has just moved. `every_ply`: the positions after every ply, from one player's point of view; the value is that of the
-    player who sees them. Which seats learn is stated in the records (`afterstates.learner_seat`)."""
+    player who sees them, so that both seats must be learned from (`view_fault`). Which seats learn is stated in the records
+    (`afterstates.learner_seat`)."""
     exploratory: Literal["learn", "cut"] = "learn"
     """Treatment of a move that was not the best by the player's own values. `learn`: as any other. `cut`: no value is learned
     from the position after it, and the traces end there."""
     publish_every_games: int = Field(default=1_000, ge=1)
     """Games between two candidates."""
+
+
+def view_fault(settings: TdLambdaSettings, learner_seat: str) -> str:
+    """Return why the network would play positions in a view that it is not trained in; empty if it would not.
+
+    Players evaluate a position in the view of its player to move. With `successor="every_ply"` a network learns in the view of
+    the seat that learns: from one seat alone it has no values for the positions after that seat's own moves.
+    """
+    if settings.successor != "every_ply" or learner_seat not in {"first", "second"}:
+        return ""
+    return (
+        f"td_lambda.successor=every_ply with afterstates.learner_seat={learner_seat} learns in the view of the {learner_seat} "
+        "player alone, and positions are played in the view of the player to move, so that half of them would have untrained "
+        "values; set afterstates.learner_seat=alternate or all, or td_lambda.successor=own"
+    )

@@ -72,7 +72,7 @@ def _experiment(
     }
     open_arms = {one.arm for one in planned if one not in complete}
     diverged = {one.arm: f"{one.stage.id}: {why}" for one in complete if (why := results.diverged(one.stage))}
-    lengths = _Lengths(_trained(complete, results), _in_full(thesis, experiment))
+    lengths = _Lengths(profile, _trained(complete, results), _in_full(thesis, experiment))
     has_profile = profile in experiment.profiles
     return {
         "name": experiment.name,
@@ -110,15 +110,18 @@ def _experiment(
 
 
 class _Lengths(NamedTuple):
-    """Games of training by arm."""
+    """Games of training by arm, in a profile."""
 
+    profile: str
     here: dict[str, int]
     """Number of games by arm in the complete stages; the fewest of several seeds."""
     full: dict[str, int]
     """Number of games in the profile full, of arms whose training is counted in games."""
 
     def lack(self, claim: Claim) -> str:
-        """Return the reason for which the training of a claim's arms is too short to decide it; empty if it is not."""
+        """Return the reason for which the profile, or the training of a claim's arms, decides nothing; empty if it decides."""
+        if claim.profile not in {"", self.profile}:
+            return f"the claim is about the profile {claim.profile}"
         for arm in (claim.arm, claim.minus_arm):
             wanted = claim.games if claim.games and arm == claim.arm else self.full.get(arm, 0)
             if self.here.get(arm, 0) < _ENOUGH * wanted:

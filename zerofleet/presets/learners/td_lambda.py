@@ -6,13 +6,15 @@ from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
 from zerofleet.presets.learners.declaration import LearnerDeclaration
 from zerofleet.presets.learners.requirements import require_search_of_matches
-from zerofleet.presets.td_lambda import TdLambdaSettings
+from zerofleet.presets.td_lambda import TdLambdaSettings, view_fault
 
 __all__ = ["LEARNER"]
 
 
 def _require(preset: Preset, settings: TdLambdaSettings) -> None:
     require_search_of_matches(preset)
+    if fault := view_fault(settings, preset.afterstates.learner_seat):
+        raise ConfigurationError(fault)
     reward, value = settings.draw_reward, preset.afterstates.draw_value
     if preset.selfplay.mode == "afterstates" and reward != value:
         raise ConfigurationError(

@@ -83,6 +83,8 @@ class Claim(Bar):
     """Games of training that the claim is about; with fewer it is not decided. 0: those of the profile full, if any."""
     most_games: int = Field(default=0, ge=0)
     """Judgements after more games of training do not decide the claim, as one about exactly 100,000 games; 0: no bound."""
+    profile: Literal["", "full"] = ""
+    """Profile that decides the claim, as one about the cost of what `quick` makes cheaper; empty: every one."""
     measure: str = ""
     """Measure, in place of a figure of meetings: a count of a benchmark, or, with an arm, one of its training, by seed."""
 

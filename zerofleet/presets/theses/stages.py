@@ -7,12 +7,12 @@ A stage is complete in itself: it runs as a process that reads it as JSON, and i
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
-from zerofleet.presets.td_lambda import TdLambdaSettings
+from zerofleet.presets.td_lambda import TdLambdaSettings, view_fault
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
 __all__ = [
@@ -113,6 +113,12 @@ class TdStage(_ValueStage):
     """Learner."""
     exploration_decay: float = Field(default=1.0, gt=0, le=1)
     """Factor of epsilon and temperature after each epoch (`td.epoch_games`)."""
+
+    @model_validator(mode="after")
+    def _views_are_trained(self) -> Self:
+        if fault := view_fault(self.td, self.play.learner_seat):
+            raise ValueError(fault)
+        return self
 
 
 class SarsaStage(_ValueStage):
