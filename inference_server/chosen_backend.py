@@ -70,6 +70,11 @@ class ChosenBackend:
         self._first = first
         self._second = second
 
+    @property
+    def slots(self) -> int:
+        """See `Backend.slots`."""
+        return min(self._first.slots, self._second.slots)
+
     def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> Network:
         """See `Backend.load`. A version whose weights give other answers than its golden ones is left to the second too."""
         try:

@@ -36,6 +36,8 @@ _LIBRARIES = (("libtorch_global_deps.so", os.RTLD_NOW | os.RTLD_GLOBAL), ("libto
 class LateTorchBackend:
     """`TorchBackend` on the CPU, opened by the first `load`. `load` may run on any thread."""
 
+    slots = 1
+
     def __init__(self, precision: Precision = "auto", threads: int = 1) -> None:
         self._precision = precision
         self._threads = threads
