@@ -7,7 +7,7 @@ from pathlib import Path
 
 from games import core
 from inference_server.answers import check_answers
-from inference_server.warm_up import warm_up
+from inference_server.warm_up import growing_sizes, warm_up
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.errors import Unavailable
@@ -43,7 +43,7 @@ class NativeBackend:
             network = load_native(path.with_name(WEIGHTS_FILE), manifest, spec, threads=self._threads, float32=self._float32)
             states, legal, *_ = manifest.golden.arrays()
             check_answers(manifest, network.evaluate([states], [legal]))
-            warm_up(network, manifest, max_batch=max_batch, passes=_WARM_UP_PASSES, pause_s=pause_s)
+            warm_up(network, manifest, sizes=growing_sizes(max_batch), passes=_WARM_UP_PASSES, pause_s=pause_s)
         except MemoryError as error:
             raise Unavailable(
                 f"model {manifest.model} version {manifest.version} cannot be loaded now (memory is exhausted); free memory"

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import grpc
 import structlog
@@ -107,14 +108,14 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
     """
     part = settings.inference
     if backend is None:
-        backend = open_backend(settings.device, settings.precision, part.threads, choice=settings.backend)
+        backend = open_backend(settings.device, settings.precision, part.threads, choice=settings.backend, slots=part.slots)
     lost: asyncio.Future[DeviceLost] = asyncio.get_running_loop().create_future()
 
     def lose(error: DeviceLost) -> None:
         if not lost.done():
             lost.set_result(error)
 
-    queue = RequestQueue(max_batch=part.max_batch, max_delay_s=part.max_delay_us / 1e6, max_rows=settings.max_queue_positions)
+    queue = RequestQueue(max_batch=part.max_batch, max_delay_s=part.max_delay_us / 1e6, max_rows=settings.queue_positions)
     store = settings.open_store()
     message_bytes = settings.max_message_bytes or await asyncio.to_thread(largest_request_bytes, settings.build_game(), store)
     registry = Registry(
@@ -162,8 +163,9 @@ async def _until_end(service: Service, server: RunningServer) -> None:
     Cancellation: gRPC goes on.
     """
     ended = asyncio.ensure_future(server.grpc.wait_for_termination())
+    ends: set[asyncio.Future[Any]] = {ended, server.lost}
     try:
-        await asyncio.wait({ended, server.lost}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if server.lost.done():
             service.not_ready("the device is lost")
             await server.drain(_LOST_GRACE_S)
