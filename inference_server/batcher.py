@@ -59,9 +59,9 @@ class Batcher:
         self._loop = asyncio.get_running_loop()
         lock = threading.Lock()
         self._changed = threading.Condition(lock)
-        """Of the device thread: the queue, or a batch that has landed."""
+        """Condition of the device thread: the queue changed, or a batch has landed."""
         self._departed = threading.Condition(lock)
-        """Of the waiting thread: a batch was begun, or the device thread has ended."""
+        """Condition of the waiting thread: a batch was begun, or the device thread has ended."""
         self._flights: deque[Flight] = deque()  # in the order in which they were begun
         self._free_s = -math.inf  # when the latest batch left the device
         self._closing = False

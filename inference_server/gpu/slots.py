@@ -4,7 +4,7 @@
       (begin)      arrived ┘                   computed ┘                   done ┘     (collect)
 
 Every step is queued by `begin`; each stream waits for the event of the one before. Buffers have the rows of the largest rung
-and are allocated once. A batch is padded with the positions of earlier ones, whose answers nobody reads.
+and are allocated once. A batch is padded with the positions of earlier ones, whose answers are not read.
 """
 
 from __future__ import annotations
