@@ -62,6 +62,8 @@ class ConstantNetwork:
 class ConstantBackend:
     """Backend that loads `ConstantNetwork`."""
 
+    slots = 1
+
     def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> ConstantNetwork:
         """Return the network of a version."""
         return ConstantNetwork(manifest)

@@ -1,6 +1,7 @@
-"""TorchScript on a device: the backend that evaluates every network, and the only module of this server that imports torch.
+"""TorchScript on a device: the backend that evaluates every network.
 
-It is imported where it is needed (`inference_server.late_backend`).
+This module and `inference_server.gpu` are the only ones of this server that import torch; they are imported where they are
+needed (`inference_server.late_backend`).
 
 `TorchBackend.load` prepares a stored version for inference; `TorchNetwork.evaluate` runs on the device thread only.
 
@@ -16,16 +17,18 @@ bfloat16, batch 512):
 
 A CPU therefore gets all of them, and bfloat16 on request. Batches of 128 reach 90 % of the best throughput. Two threads on
 two cores nearly double it on an idle machine, and fall to a fraction of one thread next to other busy processes, since the
-threads synchronise at every layer; hence one thread by default. On a GPU: half precision, channels last, pinned buffers,
-non-blocking copies.
+threads synchronise at every layer; hence one thread by default. On a GPU (`inference_server.gpu`, which has not run on a
+card yet): half precision from norms folded in float64, channels last, batches padded to the rungs of a ladder, two in
+flight, each step on a stream of its own, and float32 without TF32.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +36,22 @@ import numpy as np
 import structlog
 import torch
 
-from inference_server.answers import check_answers
+from inference_server.answers import check_answers, is_near
 from inference_server.device import number_format
-from inference_server.network import NetworkOutput
+from inference_server.gpu.accelerator import Accelerator, Cuda, require_alive
+from inference_server.gpu.folding import fold_norms
+from inference_server.gpu.ladder import rungs
+from inference_server.gpu.network import DeviceNetwork
+from inference_server.gpu.slots import Slots, Widths
+from inference_server.network import Network, NetworkOutput
 from inference_server.settings import Precision
-from inference_server.warm_up import warm_up
+from inference_server.warm_up import growing_sizes, warm_up
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.pacing import give_way
 from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable, VersionSkew
 from zerofleet.service.allocator import keep_freed_memory
 
-__all__ = ["TorchBackend", "TorchNetwork"]
+__all__ = ["TorchBackend", "TorchNetwork", "torch_device"]
 
 log = structlog.get_logger()
 
@@ -54,22 +62,38 @@ _OUT_OF_MEMORY = re.compile(
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # The profiling executor specialises during the first two passes; the third is the first at full speed.
 WARM_UP_PASSES = 3
-# Largest error of reduced precision in a probability (or another number in [0, 1]) and in a value. A trained 2 x 32 network
-# in bfloat16 was off by up to 0.03 and 0.04 (0.001 and 0.005 on average), with the same best move in 99.6 % of positions.
-REDUCED_POLICY_TOLERANCE = 0.05
-REDUCED_VALUE_TOLERANCE = 0.1
+# Batches in flight on a GPU: one computes while the other is filled and emptied. A third would gain nothing while the host
+# keeps up, and adds a batch to the wait of every urgent request.
+GPU_SLOTS = 2
 
 
 class TorchBackend:
     """One device. `load` may run on any thread; the network it returns is used on the device thread."""
 
-    def __init__(self, device: str = "auto", precision: Precision = "auto", threads: int = 1) -> None:
+    def __init__(
+        self,
+        device: str = "auto",
+        precision: Precision = "auto",
+        threads: int = 1,
+        *,
+        slots: int = 0,
+        accelerator: Accelerator | None = None,
+    ) -> None:
+        """`slots`: batches in flight on a GPU, 0 for the default. `accelerator`: streams of the device, by default CUDA's.
+
+        Raises `ConfigurationError` for a device or precision that this machine lacks.
+        """
         has_gpu = torch.cuda.is_available()
-        self.device = torch.device(("cuda:0" if has_gpu else "cpu") if device == "auto" else device)
+        self.device = torch_device(device, has_gpu=has_gpu)
         if self.on_gpu and not has_gpu:
             raise ConfigurationError(f"device={device}, but torch finds no GPU; use device=cpu or install a CUDA build")
         self.precision = _DTYPES[number_format(precision, on_gpu=self.on_gpu)]
         self._threads = threads
+        self.accelerator: Accelerator | None = accelerator
+        """Streams of the device; None on a CPU, where a batch is evaluated in one call."""
+        if accelerator is None and self.on_gpu:
+            self.accelerator = Cuda(self.device)
+        self.slots = 1 if self.accelerator is None else slots or GPU_SLOTS
         keep_freed_memory()
         with warnings.catch_warnings():  # torch warns once a process that a tensor of read-only memory is writable
             warnings.simplefilter("ignore")
@@ -77,6 +101,9 @@ class TorchBackend:
         if self.on_gpu:
             # Batch sizes vary; compiling a kernel for each would take seconds and gain little.
             torch.jit.set_fusion_strategy([("STATIC", 0), ("DYNAMIC", 0)])
+        if self.accelerator is not None:
+            # TF32 has the 10 bits of half precision at half its speed; float32 as a setting means all 23.
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
     @property
     def on_gpu(self) -> bool:
@@ -88,16 +115,18 @@ class TorchBackend:
         """Number format of the device, such as `float32`."""
         return str(self.precision).removeprefix("torch.")
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> TorchNetwork:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> Network:
         """Load a version whose files were verified, check its golden positions and warm it up.
 
         Loading TorchScript executes code. Each step holds the GIL for up to 15 ms; a paced thread gives way before each. A
         version distorted by reduced precision is loaded in float32 instead. Raises `CorruptModel`; `Unavailable` when memory
-        or the disk fails, which is no fault of the version.
+        or the disk fails, which is no fault of the version; `DeviceLost`.
         """
         try:
-            return self._load_warm(path, manifest, max_batch=max_batch)
+            with self._on_loading_stream():
+                return self._load_warm(path, manifest, max_batch=max_batch)
         except (RuntimeError, MemoryError, OSError) as error:
+            self._require_alive(error)
             if isinstance(error, RuntimeError) and not _OUT_OF_MEMORY.search(str(error)):
                 raise
             text = str(error).strip().split("\n")[0] or type(error).__name__
@@ -105,28 +134,48 @@ class TorchBackend:
                 f"model {manifest.model} version {manifest.version} cannot be loaded now ({text}); free memory on {self.device}"
             ) from error
 
-    def _load_warm(self, path: Path, manifest: Manifest, *, max_batch: int) -> TorchNetwork:
-        network = self._load_checked(path, manifest)
-        warm_up(network, manifest, max_batch=max_batch, passes=WARM_UP_PASSES)
+    @contextlib.contextmanager
+    def _on_loading_stream(self) -> Iterator[None]:
+        """Queue the work of this thread, on a GPU, beside that of the batches in service."""
+        if self.accelerator is None:
+            yield
+            return
+        self.accelerator.bind()
+        with self.accelerator.on(self.accelerator.loading):
+            yield
+
+    def _require_alive(self, error: Exception) -> None:
+        if self.accelerator is not None:
+            require_alive(self.device, (self.accelerator.loading,), error)
+
+    def _load_warm(self, path: Path, manifest: Manifest, *, max_batch: int) -> Network:
+        network = self._load_checked(path, manifest, max_batch)
+        on_device = isinstance(network, DeviceNetwork)
+        sizes = rungs(max_batch) if on_device else growing_sizes(max_batch)
+        warm_up(network, manifest, sizes=sizes, passes=WARM_UP_PASSES)
+        if isinstance(network, DeviceNetwork):
+            network.slots.enter_service()
         return network
 
-    def _load_checked(self, path: Path, manifest: Manifest) -> TorchNetwork:
-        network, output = self._load(path, manifest, self.precision)
+    def _load_checked(self, path: Path, manifest: Manifest, max_batch: int) -> Network:
+        network, output = self._load(path, manifest, self.precision, max_batch=max_batch)
         try:
             check_answers(manifest, output)
         except CorruptModel as error:
             if self.precision is torch.float32:
                 raise
-            exact, exact_output = self._load(path, manifest, torch.float32)
+            exact, exact_output = self._load(path, manifest, torch.float32, max_batch=max_batch)
             check_answers(manifest, exact_output)  # the version itself is sound: only the precision can be at fault
-            if not _is_near(output, exact_output):
+            if not is_near(output, exact_output):
                 log.warning(
                     "model.precision_refused", version=manifest.version, precision=str(self.precision), error=str(error)
                 )
                 network = exact
         return network
 
-    def _load(self, path: Path, manifest: Manifest, precision: torch.dtype) -> tuple[TorchNetwork, NetworkOutput]:
+    def _load(
+        self, path: Path, manifest: Manifest, precision: torch.dtype, *, max_batch: int
+    ) -> tuple[Network, NetworkOutput]:
         """Return the network and its output for the golden positions."""
         states, legal, _, _ = manifest.golden.arrays()
         torch.set_num_threads(self._threads)
@@ -135,26 +184,44 @@ class TorchBackend:
             script: Any = torch.jit.load(path, map_location=self.device)  # type: ignore[no-untyped-call]
             give_way()
             _require_finite(script, manifest)
-            script = script.eval().to(precision).to(memory_format=torch.channels_last)
+            script = script.eval()
+            if precision is not torch.float32:
+                fold_norms(script)
+            script = script.to(precision).to(memory_format=torch.channels_last)
             # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while formatting the error.
-            TorchNetwork(script, self.device, precision, self._threads).evaluate([states], [legal])
+            with torch.inference_mode():
+                script(*(_tensor([array]).to(self.device) for array in (states, legal)))
             give_way()
             script = torch.jit.freeze(script)
-            if not (self.on_gpu or _pools(manifest)):
+            if self.accelerator is None and not _pools(manifest):
                 give_way()
                 script = torch.jit.optimize_for_inference(script)
             give_way()
-            network = TorchNetwork(script, self.device, precision, self._threads)
+            network = self._network(script, precision, Widths(states.shape[1], legal.shape[1]), max_batch)
             return network, network.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
             if _OUT_OF_MEMORY.search(str(error)):
                 raise
+            self._require_alive(error)
             text = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
             if newer := _NEWER_FILE.search(str(error)):
                 raise VersionSkew(
                     f"model {manifest.model} version {manifest.version}: {newer[0]}; upgrade this server"
                 ) from error
             raise CorruptModel(f"model {manifest.model} version {manifest.version} cannot be run: {text}") from error
+
+    def _network(self, script: Any, precision: torch.dtype, widths: Widths, max_batch: int) -> Network:
+        if self.accelerator is None:
+            return TorchNetwork(script, precision, self._threads)
+        slots = Slots(self.accelerator, script, widths, rungs=rungs(max_batch), count=self.slots)
+        return DeviceNetwork(slots, backend=TorchNetwork.backend, precision=str(precision).removeprefix("torch."))
+
+
+def torch_device(name: str, *, has_gpu: bool) -> torch.device:
+    """Return the device of a setting; `cuda` is the first GPU, since a thread can be bound to a device with a number alone."""
+    if name == "auto":
+        name = "cuda" if has_gpu else "cpu"
+    return torch.device("cuda", 0) if name == "cuda" else torch.device(name)
 
 
 def _pools(manifest: Manifest) -> bool:
@@ -167,69 +234,23 @@ def _pools(manifest: Manifest) -> bool:
 
 
 class TorchNetwork:
-    """A version on the device. Free of reference cycles: its memory is released with the last reference."""
+    """A version on the CPU. Free of reference cycles: its memory is released with the last reference."""
 
     backend = "torchscript"
 
-    def __init__(self, script: Any, device: torch.device, precision: torch.dtype, threads: int) -> None:
+    def __init__(self, script: Any, precision: torch.dtype, threads: int) -> None:
         self.precision = str(precision).removeprefix("torch.")
         self._threads = threads
         self._prepared: int | None = None  # the thread that evaluated last: torch keeps its number of threads for each thread
-        self._run: Callable[[list[np.ndarray], list[np.ndarray]], NetworkOutput]
-        self._run = _GpuRunner(script, device) if device.type == "cuda" else _CpuRunner(script)
+        self._script = script
 
     def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
-        """See `Network.evaluate`."""
+        """See `Network.evaluate`; the arrays are evaluated in place."""
         if self._prepared != (thread := threading.get_ident()):
             torch.set_num_threads(self._threads)
             self._prepared = thread
-        return self._run(states, legal)
-
-
-class _CpuRunner:
-    """Evaluates the arrays in place, without copies."""
-
-    def __init__(self, script: Any) -> None:
-        self._script = script
-
-    def __call__(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
         with torch.inference_mode():
             return tuple(answer.numpy() for answer in self._script(_tensor(states), _tensor(legal)))
-
-
-class _GpuRunner:
-    """Copies through pinned memory; copy in, compute and copy out are queued on the stream and synchronised once."""
-
-    def __init__(self, script: Any, device: torch.device) -> None:
-        self._script = script
-        self._device = device
-        self._pinned: dict[str, torch.Tensor] = {}
-
-    def __call__(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
-        with torch.inference_mode():
-            inputs = [self._stage("states", states), self._stage("legal", legal)]
-            answers = self._script(*(x.to(self._device, non_blocking=True) for x in inputs))
-            outputs = [self._fetch(f"head {i}", answer) for i, answer in enumerate(answers)]
-            torch.cuda.current_stream(self._device).synchronize()
-            return tuple(output.numpy().copy() for output in outputs)
-
-    def _stage(self, name: str, parts: list[np.ndarray]) -> torch.Tensor:
-        rows = sum(map(len, parts))
-        buffer = self._buffer(name, rows, _tensor(parts[:1]))
-        np.concatenate(parts, out=buffer.numpy())
-        return buffer
-
-    def _fetch(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        return self._buffer(name, len(tensor), tensor).copy_(tensor, non_blocking=True)
-
-    def _buffer(self, name: str, rows: int, like: torch.Tensor) -> torch.Tensor:
-        """Return the first `rows` rows of a pinned buffer that grows by doubling."""
-        held = self._pinned.get(name)
-        if held is None or len(held) < rows:
-            capacity = max(rows, 2 * len(held) if held is not None else 1)
-            held = torch.empty((capacity, like.shape[1]), dtype=like.dtype, pin_memory=True)
-            self._pinned[name] = held
-        return held[:rows]
 
 
 def _tensor(parts: list[np.ndarray]) -> torch.Tensor:
@@ -242,13 +263,6 @@ def _tensor(parts: list[np.ndarray]) -> torch.Tensor:
     dtype = torch.uint8 if array.dtype == np.uint8 else torch.int16
     content: Any = np.ascontiguousarray(array)
     return torch.frombuffer(content, dtype=dtype).view(array.shape)
-
-
-def _is_near(output: NetworkOutput, exact: NetworkOutput) -> bool:
-    """Return whether output in reduced precision is close enough to the exact one; false for a nan."""
-    policy, value, *extra_heads = (np.abs(got - want).max() for got, want in zip(output, exact, strict=True))
-    near = value <= REDUCED_VALUE_TOLERANCE and all(off <= REDUCED_POLICY_TOLERANCE for off in (policy, *extra_heads))
-    return bool(near)
 
 
 def _require_finite(script: Any, manifest: Manifest) -> None:

@@ -1,54 +1,78 @@
 """Dynamic batching: requests of many callers become batches for one device thread.
 
-The device thread takes the next batch as soon as the previous one is done, so the device never waits for the event loop.
+The device thread takes the next batch as soon as the device has room for one, so the device never waits for the event loop.
 Results return to the loop, which delivers each caller its own rows.
+
+    slots = 1   a batch is evaluated in one call, the next one after it
+    slots > 1   up to `slots` batches are on the device at once: begun, computed and collected in the same order. A second
+                thread waits for the oldest, so that the device thread meanwhile begins the next one
 
 A request that is cancelled or past its deadline leaves the queue without an effect on the rest of its batch. A batch that
 fails is evaluated again request by request, so that one request cannot fail another. A request that the queue splits is
-answered when its last part is evaluated, and fails with the first part that fails.
+answered when its last part is evaluated, and fails with the first part that fails. A device that is lost fails all requests,
+and the process has to end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 import numpy as np
 import structlog
 
-from inference_server.queueing import BatchReport, CountedNetwork, Part, RequestOutput, RequestQueue, Ticket, Wait
+from inference_server.flights import Flight, Result, begun, collected, joined, report_of
+from inference_server.queueing import BatchReport, CountedNetwork, Part, RequestOutput, RequestQueue, Ticket
 from zerofleet.contracts.priorities import Priority, level_of
-from zerofleet.errors import Unavailable
+from zerofleet.errors import DeviceLost, Unavailable
 
 __all__ = ["Batcher"]
 
 log = structlog.get_logger()
 
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    part: Part
-    outcome: RequestOutput | Exception
+_LATE = "the deadline passed while the request waited for the device; allow more time or send less"
+_LOST = "the device of this server failed, and the server ends; use another one or try again later"
 
 
 class Batcher:
     """Device thread that serves a queue. Created and used inside one event loop."""
 
-    def __init__(self, queue: RequestQueue, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        queue: RequestQueue,
+        *,
+        slots: int = 1,
+        on_lost: Callable[[DeviceLost], None] = lambda error: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`slots`: batches on the device at once (`Backend.slots`). `on_lost` is called on the loop when the device is lost."""
         self._queue = queue
+        self._slots = slots
+        self._on_lost = on_lost
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._changed = threading.Condition()
+        lock = threading.Lock()
+        self._changed = threading.Condition(lock)
+        """Condition of the device thread: the queue changed, or a batch has landed."""
+        self._departed = threading.Condition(lock)
+        """Condition of the waiting thread: a batch was begun, or the device thread has ended."""
+        self._flights: deque[Flight] = deque()  # in the order in which they were begun
+        self._free_s = -math.inf  # when the latest batch left the device
         self._closing = False
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="device", daemon=True)
+        self._waiter = threading.Thread(target=self._wait_for_device, name="device-wait", daemon=True) if slots > 1 else None
 
     async def __aenter__(self) -> Self:
         self._thread.start()
+        if self._waiter is not None:
+            self._waiter.start()
         return self
 
     async def __aexit__(
@@ -123,35 +147,112 @@ class Batcher:
         with self._changed:
             self._closing = True
             self._changed.notify()
-        if self._thread.ident is not None:
-            await asyncio.to_thread(self._thread.join)
+        for thread in (self._thread, self._waiter):
+            if thread is not None and thread.ident is not None:
+                await asyncio.to_thread(thread.join)
 
     def _run(self) -> None:
-        while batch := self._next_batch():
-            began_s = self._clock()
-            fresh = [part for part in batch if part.ticket.expires_s > began_s]
-            late = Unavailable("the deadline passed while the request waited for the device; allow more time or send less")
-            results = [_Result(part, late) for part in batch if part.ticket.expires_s <= began_s]
-            report = None
-            if fresh:
-                results += _evaluate(fresh, self._clock)
-                report = _report(fresh, began_s, self._clock() - began_s)
-                with self._changed:
-                    self._queue.note_speed(report.rows, report.compute_s)
-            self._loop.call_soon_threadsafe(self._deliver, batch[0].ticket.network, results, report)
+        """Begin and collect batches until the queue is closed and empty, or the device is lost."""
+        try:
+            while (step := self._next_step()) is not None:
+                parts = step.parts if isinstance(step, Flight) else step
+                try:
+                    if isinstance(step, Flight):
+                        self._land(step)
+                    else:
+                        self._start(step)
+                except DeviceLost as error:
+                    self._lose(parts, error)
+                    return
+        finally:
+            with self._changed:
+                self._ended = True
+                self._departed.notify()
 
-    def _next_batch(self) -> list[Part]:
-        """Wait for a batch; return an empty one when the queue is empty and closing."""
+    def _next_step(self) -> Flight | list[Part] | None:
+        """Wait for the oldest batch to land, or for one to begin; None when the queue is closed and all is done.
+
+        A batch that has landed comes first: its callers wait, and its slot is free afterwards.
+        """
         with self._changed:
             while True:
-                now_s = self._clock()
-                batch = self._queue.take_any() if self._closing else self._queue.take(now_s)
-                if batch or self._closing:
-                    return batch
-                ripe_at_s = self._queue.ripe_at_s()
-                self._changed.wait(None if ripe_at_s is None else max(0.0, ripe_at_s - now_s))
+                if self._flights and self._flights[0].landed:
+                    return self._flights.popleft()
+                wait_s = None
+                if len(self._flights) < self._slots:
+                    now_s = self._clock()
+                    batch = self._queue.take_any() if self._closing else self._queue.take(now_s)
+                    if batch:
+                        return batch
+                    if self._closing and not self._flights:
+                        return None
+                    ripe_at_s = self._queue.ripe_at_s()
+                    wait_s = None if ripe_at_s is None else max(0.0, ripe_at_s - now_s)
+                self._changed.wait(wait_s)
 
-    def _deliver(self, network: CountedNetwork, results: list[_Result], report: BatchReport | None) -> None:
+    def _start(self, batch: list[Part]) -> None:
+        began_s = self._clock()
+        fresh = [part for part in batch if part.ticket.expires_s > began_s]
+        late = Unavailable(_LATE)
+        results = [Result(part, late) for part in batch if part.ticket.expires_s <= began_s]
+        if results:
+            self._send(results, None)
+        if not fresh:
+            return
+        flight = begun(fresh, self._clock, queued=self._slots > 1)
+        if flight.landed and not self._flights:
+            self._land(flight)
+            return
+        with self._changed:
+            self._flights.append(flight)
+            self._departed.notify()
+
+    def _land(self, flight: Flight) -> None:
+        """Collect a batch, the oldest one, and send its results."""
+        results = collected(flight, self._clock, free_s=self._free_s)
+        now_s = self._clock()
+        report = report_of(flight, now_s - max(flight.began_s, self._free_s))
+        self._free_s = now_s
+        with self._changed:
+            self._queue.note_speed(report.rows, report.compute_s)
+        self._send(results, report)
+
+    def _lose(self, parts: list[Part], error: DeviceLost) -> None:
+        """Fail `parts` and every other request; no further one is accepted."""
+        with self._changed:
+            self._closing = True
+            for flight in self._flights:
+                parts = [*parts, *flight.parts]
+            self._flights.clear()
+            while batch := self._queue.take_any():
+                parts = [*parts, *batch]
+        log.error("device.lost", error=str(error), requests=len(parts))
+        self._send([Result(part, Unavailable(_LOST)) for part in parts], None)
+        self._loop.call_soon_threadsafe(self._on_lost, error)
+
+    def _wait_for_device(self) -> None:
+        """Note of each batch, oldest first, that it has landed, until the device thread ends."""
+        while (flight := self._next_departed()) is not None:
+            flight.wait()
+            with self._changed:
+                flight.landed = True
+                self._changed.notify()
+
+    def _next_departed(self) -> Flight | None:
+        with self._departed:
+            while True:
+                for flight in self._flights:
+                    if not flight.landed:
+                        return flight
+                if self._ended:
+                    return None
+                self._departed.wait()
+
+    def _send(self, results: list[Result], report: BatchReport | None) -> None:
+        network = results[0].part.ticket.network
+        self._loop.call_soon_threadsafe(self._deliver, network, results, report)
+
+    def _deliver(self, network: CountedNetwork, results: list[Result], report: BatchReport | None) -> None:
         for result in results:
             ticket = result.part.ticket
             if ticket.future.done():  # cancelled during the evaluation, or failed before
@@ -163,40 +264,6 @@ class Batcher:
                 continue
             ticket.answered.append(result.outcome)
             if result.part.is_last:
-                ticket.future.set_result(_joined(ticket.answered))
+                ticket.future.set_result(joined(ticket.answered))
         if report is not None:
             network.count(report)
-
-
-def _report(parts: list[Part], began_s: float, compute_s: float) -> BatchReport:
-    begun = [part.ticket for part in parts if part.is_first]
-    waits = tuple(Wait(ticket.priority, began_s - ticket.arrived_s) for ticket in begun)
-    return BatchReport(sum(map(len, parts)), len(parts), waits, compute_s)
-
-
-def _joined(parts: list[RequestOutput]) -> RequestOutput:
-    """Return the output of a request from those of its parts, in order."""
-    if len(parts) == 1:
-        return parts[0]
-    output = tuple(np.concatenate(heads) for heads in zip(*(part.output for part in parts), strict=True))
-    return RequestOutput(output, parts[0].queue_s, sum(part.compute_s for part in parts))
-
-
-def _evaluate(parts: list[Part], clock: Callable[[], float]) -> list[_Result]:
-    """Evaluate requests of one version as one batch, and one by one when that fails."""
-    began_s = clock()
-    try:
-        output = parts[0].ticket.network.evaluate([part.states for part in parts], [part.legal for part in parts])
-    except Exception as error:
-        if len(parts) == 1:
-            return [_Result(parts[0], error)]
-        log.warning("batch.failed", requests=len(parts), error=str(error))
-        return [result for part in parts for result in _evaluate([part], clock)]
-    compute_s = clock() - began_s
-    results, start = [], 0
-    for part in parts:
-        rows = slice(start, start + len(part))
-        own = tuple(head[rows] for head in output)
-        results.append(_Result(part, RequestOutput(own, began_s - part.ticket.arrived_s, compute_s)))
-        start += len(part)
-    return results

@@ -19,13 +19,14 @@ import structlog
 from inference_server.network import Network
 from inference_server.settings import Precision
 from zerofleet.contracts.manifests import Manifest
-from zerofleet.errors import Unavailable
+from zerofleet.errors import ConfigurationError, Unavailable
 from zerofleet.service.imports import importing
 
 if TYPE_CHECKING:
     from inference_server.backend import TorchBackend
+    from inference_server.gpu.backend import CudaBackend
 
-__all__ = ["LateTorchBackend", "open_torch"]
+__all__ = ["LateTorchBackend", "open_cuda", "open_torch"]
 
 log = structlog.get_logger()
 
@@ -35,6 +36,8 @@ _LIBRARIES = (("libtorch_global_deps.so", os.RTLD_NOW | os.RTLD_GLOBAL), ("libto
 
 class LateTorchBackend:
     """`TorchBackend` on the CPU, opened by the first `load`. `load` may run on any thread."""
+
+    slots = 1
 
     def __init__(self, precision: Precision = "auto", threads: int = 1) -> None:
         self._precision = precision
@@ -61,12 +64,21 @@ class LateTorchBackend:
             return self._opened
 
 
-def open_torch(device: str, precision: Precision, threads: int) -> TorchBackend:
+def open_torch(device: str, precision: Precision, threads: int, *, slots: int = 0) -> TorchBackend:
     """Import torch and return its backend; raises `ConfigurationError` for a device or precision that this machine lacks."""
     _map_libraries()
     with importing():
         from inference_server.backend import TorchBackend  # noqa: PLC0415 - torch, which many servers do not need
-    return TorchBackend(device, precision, threads)
+    return TorchBackend(device, precision, threads, slots=slots)
+
+
+def open_cuda(torch_backend: TorchBackend) -> CudaBackend:
+    """Return the backend of graphs on the device of `torch_backend`; raises `ConfigurationError` without a GPU."""
+    from inference_server.gpu.backend import CudaBackend  # noqa: PLC0415 - torch
+
+    if torch_backend.accelerator is None:
+        raise ConfigurationError(f"backend=cuda needs a GPU, and the device is {torch_backend.device}; use backend=auto")
+    return CudaBackend(torch_backend.accelerator, torch_backend.precision, slots=torch_backend.slots)
 
 
 def _map_libraries() -> None:

@@ -19,6 +19,8 @@ __all__ = ["NativeBackend"]
 class NativeBackend:
     """The processor, with `threads` threads a call. A call's threads take blocks of positions in turn."""
 
+    slots = 1
+
     def __init__(self, threads: int = 1, *, float32: bool = False) -> None:
         """`float32`: use no instruction set with products of another number format."""
         self._threads = threads

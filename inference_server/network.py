@@ -14,13 +14,13 @@ Axes: B positions of all requests together, L largest number of legal actions, P
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from zerofleet.contracts.manifests import Manifest
 
-__all__ = ["Backend", "Network", "NetworkOutput"]
+__all__ = ["Backend", "Evaluated", "Network", "NetworkOutput", "Pending", "QueueingNetwork", "begin"]
 
 NetworkOutput: TypeAlias = tuple[np.ndarray, ...]
 """In the order of the manifest's heads: policy float16 [B, L], value float32 [B, P], then the extra heads,
@@ -47,13 +47,69 @@ class Network(Protocol):
         legal   int16 [B_i, L] of each request, ascending, padded with -1
 
         Output rows are in the order of the requests: B is the sum of all B_i. States may be in shared memory, where a client
-        that breaks the protocol changes them meanwhile: any bits must be safe, whatever they are evaluated to.
+        that breaks the protocol changes them meanwhile: any bits must be safe, whatever they are evaluated to. Raises
+        `DeviceLost` if no further call can succeed, and any other error for this batch alone.
         """
         ...
 
 
+class Pending(Protocol):
+    """A batch on the device, begun and not yet collected."""
+
+    def wait(self) -> None:
+        """Block until the device is done with the batch. May run on another thread than the device thread, and raise."""
+        ...
+
+    def collect(self) -> NetworkOutput:
+        """Wait, and return the output; called once, on the device thread. Raises as `Network.evaluate`.
+
+        What the batch occupied is free afterwards, whether it succeeds or not.
+        """
+        ...
+
+
+@runtime_checkable
+class QueueingNetwork(Protocol):
+    """A network whose device accepts a batch while it computes another, up to `Backend.slots` of them."""
+
+    def begin(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Pending:
+        """Queue a batch on the device and return at once; runs on the device thread. Arguments and errors as `evaluate`.
+
+        The arrays are copied before it returns.
+        """
+        ...
+
+
+class Evaluated:
+    """Output of a batch that is complete."""
+
+    __slots__ = ("_output",)
+
+    def __init__(self, output: NetworkOutput) -> None:
+        self._output = output
+
+    def wait(self) -> None:
+        """Return at once."""
+
+    def collect(self) -> NetworkOutput:
+        """Return the output."""
+        return self._output
+
+
+def begin(network: Network, states: list[np.ndarray], legal: list[np.ndarray]) -> Pending:
+    """Queue a batch on the device where the network can, else evaluate it now; arguments and errors as `Network.evaluate`."""
+    if isinstance(network, QueueingNetwork):
+        return network.begin(states, legal)
+    return Evaluated(network.evaluate(states, legal))
+
+
 class Backend(Protocol):
     """Loader of stored versions onto one device; `load` may run on any thread."""
+
+    @property
+    def slots(self) -> int:
+        """Number of batches of all networks together that may be begun and not yet collected."""
+        ...
 
     def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> Network:
         """Return the network of a verified version: loaded, equal to its golden positions, and warmed up.

@@ -21,7 +21,7 @@ import structlog
 from games import core
 from games.core import Game
 from inference_server.message_sizes import require_fitting
-from inference_server.network import Backend, Network, NetworkOutput
+from inference_server.network import Backend, Network, NetworkOutput, Pending, begin
 from inference_server.queueing import BatchReport
 from inference_server.statistics import VersionStatistics
 from inference_server.tensors import Contract
@@ -31,7 +31,7 @@ from zerofleet.contracts.naming import MAX_MESSAGE_BYTES, require_model_name
 from zerofleet.contracts.pacing import paced
 from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.promotions import recent_versions
-from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable, VersionSkew, ZerofleetError
+from zerofleet.errors import DeviceLost, InvalidRequest, ModelNotFound, Unavailable, VersionSkew, ZerofleetError
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.telemetry import metrics, tracing
 
@@ -76,6 +76,10 @@ class ServedVersion:
         """See `Network.evaluate`."""
         return self.network.evaluate(states, legal)
 
+    def begin(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Pending:
+        """See `QueueingNetwork.begin`; a network without it evaluates the batch before this returns."""
+        return begin(self.network, states, legal)
+
     def count(self, report: BatchReport) -> None:
         """See `CountedNetwork.count`."""
         self.statistics.add_batch(report)
@@ -103,13 +107,18 @@ class Registry:
         max_batch: int,
         max_versions: int,
         message_bytes: int = MAX_MESSAGE_BYTES,
+        on_lost: Callable[[DeviceLost], None] = lambda error: None,
     ) -> None:
-        """Create it, without models; `message_bytes` is the largest message that the server accepts."""
+        """Create it, without models; `message_bytes` is the largest message that the server accepts.
+
+        `on_lost` is called when a load finds that the device is lost.
+        """
         self.store = store
         self._message_bytes = message_bytes
         self._backend = backend
         self._max_batch = max_batch
         self._max_versions = max_versions
+        self._on_lost = on_lost
         self._served: dict[str, dict[int, ServedVersion]] = {}  # versions ascending
         self._champions: dict[str, int] = {}  # of the served models, as the store named them last
         self._unseen: set[str] = set()  # models whose pointer could not be read at the last look
@@ -251,6 +260,8 @@ class Registry:
         except (ZerofleetError, MemoryError) as error:
             metrics.MODEL_LOADS.labels(model=model, outcome="refused").inc()
             log.error("model.refused", model=model, version=version, error=str(error))
+            if isinstance(error, DeviceLost):
+                self._on_lost(error)
             if isinstance(error, MemoryError):
                 raise Unavailable(f"no memory is left to verify {model} version {version}; free some") from error
             raise

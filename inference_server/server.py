@@ -12,7 +12,8 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import grpc
 import structlog
@@ -34,6 +35,7 @@ from inference_server.registry import Registry
 from inference_server.rest.listener import HttpServer
 from inference_server.rest.routes import Routes
 from inference_server.settings import ServerSettings
+from zerofleet.errors import DeviceLost
 from zerofleet.rpc.call_metrics import CallMetrics
 from zerofleet.rpc.errors import ErrorInterceptor
 from zerofleet.rpc.health import MAX_WATCHES, HealthService
@@ -53,6 +55,7 @@ log = structlog.get_logger()
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+_LOST_GRACE_S = 1.0  # for the answers to calls that have failed already
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class RunningServer:
     """KServe v2 over HTTP; None without `http_address`."""
     fronts: FrontEnds | None = None
     """Processes that serve gRPC at `address`, in front of `grpc`; None where this process does."""
+    lost: asyncio.Future[DeviceLost] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Done when the device is lost: every request fails from then on, and the process has to end."""
 
     async def drain(self, grace_s: float) -> None:
         """Reject new calls and let those in progress complete within `grace_s`.
@@ -103,20 +108,34 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
     """
     part = settings.inference
     if backend is None:
-        backend = open_backend(settings.device, settings.precision, part.threads, choice=settings.backend)
-    queue = RequestQueue(max_batch=part.max_batch, max_delay_s=part.max_delay_us / 1e6, max_rows=settings.max_queue_positions)
+        backend = open_backend(settings.device, settings.precision, part.threads, choice=settings.backend, slots=part.slots)
+    lost: asyncio.Future[DeviceLost] = asyncio.get_running_loop().create_future()
+
+    def lose(error: DeviceLost) -> None:
+        if not lost.done():
+            lost.set_result(error)
+
+    queue = RequestQueue(max_batch=part.max_batch, max_delay_s=part.max_delay_us / 1e6, max_rows=settings.queue_positions)
     store = settings.open_store()
     message_bytes = settings.max_message_bytes or await asyncio.to_thread(largest_request_bytes, settings.build_game(), store)
     registry = Registry(
-        store, backend, max_batch=part.max_batch, max_versions=settings.max_versions, message_bytes=message_bytes
+        store,
+        backend,
+        max_batch=part.max_batch,
+        max_versions=settings.max_versions,
+        message_bytes=message_bytes,
+        on_lost=lose,
     )
     try:
-        async with Batcher(queue) as batcher, _entrance(settings, DataPlane(registry, batcher), message_bytes) as server:
+        async with (
+            Batcher(queue, slots=backend.slots, on_lost=lose) as batcher,
+            _entrance(settings, DataPlane(registry, batcher), message_bytes) as server,
+        ):
             followed = [asyncio.create_task(registry.follow_champions())]
             if server.fronts is None:  # else each front end follows its own
                 followed.append(asyncio.create_task(server.connections.follow(server.address)))
             try:
-                yield server
+                yield replace(server, lost=lost)
             finally:
                 for task in followed:
                     task.cancel()
@@ -135,7 +154,25 @@ async def serve(service: Service, settings: ServerSettings) -> None:
         gc.collect()
         gc.freeze()  # these objects live as long as the process; a collection that scans those of torch stalls calls for 0.2 s
         service.ready(server.address)
-        await server.grpc.wait_for_termination()
+        await _until_end(service, server)
+
+
+async def _until_end(service: Service, server: RunningServer) -> None:
+    """Wait for the end of gRPC; raises `DeviceLost` when the device is lost, after the answers to calls in progress.
+
+    Cancellation: gRPC goes on.
+    """
+    ended = asyncio.ensure_future(server.grpc.wait_for_termination())
+    ends: set[asyncio.Future[Any]] = {ended, server.lost}
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        if server.lost.done():
+            service.not_ready("the device is lost")
+            await server.drain(_LOST_GRACE_S)
+            raise server.lost.result()
+        await ended
+    finally:
+        ended.cancel()
 
 
 def follow_front_ends(service: Service, address: str, listening: int) -> None:

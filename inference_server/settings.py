@@ -14,7 +14,9 @@ from zerofleet.service.settings import StoreSettings
 
 __all__ = ["BackendChoice", "Precision", "ServerSettings"]
 
-BackendChoice = Literal["auto", "torchscript", "native"]
+BackendChoice = Literal["auto", "torchscript", "native", "cuda"]
+_LEAST_QUEUE = 32_768  # positions: 21 workers of 3 lanes and 512 games
+_QUEUED_BATCHES = 32
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -48,8 +50,9 @@ class ServerSettings(StoreSettings):
     not for comparing servers. A version whose golden positions differ too much in reduced precision is served in float32."""
     backend: BackendChoice = "auto"
     """Program that evaluates networks. auto is the compiled kernel (native) for residual towers on a CPU with AVX2, AVX-512
-    or AMX, and TorchScript for everything else; the log and a metric name the backend of each version. native rejects
-    a version that the kernel does not support."""
+    or AMX, and TorchScript for everything else, also on a GPU; the log and a metric name the backend of each version. native
+    rejects a version that the kernel does not support. cuda evaluates residual towers on a GPU as recorded graphs and
+    everything else in TorchScript; it has not run on a card yet, so it is never the default."""
 
     token: SecretStr | None = None
     """Secret required in the metadata `x-zerofleet-token` to load, unload and list models. Without one these calls are
@@ -65,8 +68,10 @@ class ServerSettings(StoreSettings):
     off. Where tokens are set it requires one of any role."""
     shared_memory: bool = True
     """Accept blocks of positions in shared memory from clients of this host and user, while `address` is a unix socket."""
-    max_queue_positions: int = Field(default=32_768, ge=1)
-    """Maximum number of positions that wait for the device; further requests are rejected as overload."""
+    max_queue_positions: int = Field(default=0, ge=0)
+    """Maximum number of positions that wait for the device; further requests are rejected as overload. 0 is 32 full batches
+    (`inference.max_batch`), and at least 32,768: with the preset gpu what 42 workers of 3 lanes and 1,024 games have in
+    flight."""
     max_connections: int = Field(default=4_096, ge=2)
     """Maximum number of network connections for gRPC. One address may hold as many as are free: half, if it is alone. Calls
     over further ones are rejected as overload, and the connections are closed."""
@@ -87,6 +92,11 @@ class ServerSettings(StoreSettings):
     """Maximum number of simulations in a search of the evaluation service."""
     max_searches: int = Field(default=16, ge=1)
     """Maximum number of concurrent searches of the evaluation service; further ones are rejected as overload."""
+
+    @property
+    def queue_positions(self) -> int:
+        """Maximum number of positions that wait for the device."""
+        return self.max_queue_positions or max(_LEAST_QUEUE, _QUEUED_BATCHES * self.inference.max_batch)
 
     @model_validator(mode="after")
     def _require_a_port_for_front_ends(self) -> Self:

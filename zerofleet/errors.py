@@ -9,6 +9,7 @@
     ├── RecordRejected(reason)    invalid or unreadable game record; `reason` is a short metric label
     ├── Overloaded                bounded queue full; retry with back-off
     ├── Unavailable               service temporarily unreachable; retry
+    │   └── DeviceLost            GPU unusable until the process is restarted
     ├── PermissionRefused         credential missing or insufficient
     ├── RunDirectoryError         run directory in use, foreign or of another version
     ├── ConfigurationError        settings that contradict each other or the machine
@@ -22,6 +23,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigurationError",
     "CorruptModel",
+    "DeviceLost",
     "Diverged",
     "InvalidRequest",
     "ModelNotFound",
@@ -75,6 +77,10 @@ class Overloaded(ZerofleetError):
 
 class Unavailable(ZerofleetError):
     """Service temporarily unreachable; the caller may retry."""
+
+
+class DeviceLost(Unavailable):
+    """Error after which a GPU is unusable in this process, such as a failed assertion on the device; the process has to end."""
 
 
 class PermissionRefused(ZerofleetError):

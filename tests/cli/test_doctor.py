@@ -84,6 +84,23 @@ def test_a_failed_import_of_torch_is_reported_with_its_last_line(monkeypatch):
     assert (found.status, found.detail) == ("fail", "ImportError: libc10.so is missing")
 
 
+@pytest.mark.slow
+def test_the_backend_of_an_inference_server_is_named_with_the_reason(monkeypatch):
+    monkeypatch.setenv("ZEROFLEET_DEVICE", "cpu")
+    monkeypatch.setenv("ZEROFLEET_BACKEND", "torchscript")
+    found = checkup.check_backend()
+    assert (found.status, found.detail) == ("ok", "torchscript in float32 on the CPU (backend=torchscript)")
+
+
+@pytest.mark.slow
+def test_a_backend_that_this_machine_lacks_fails_the_check(monkeypatch):
+    monkeypatch.setenv("ZEROFLEET_DEVICE", "cpu")
+    monkeypatch.setenv("ZEROFLEET_BACKEND", "cuda")
+    found = checkup.check_backend()
+    assert found.status == "fail"
+    assert found.detail == "backend=cuda needs a GPU, and the device is cpu; use backend=auto"
+
+
 async def test_a_reachable_stream_is_reported_with_its_waiting_games(tmp_path):
     found = await checkup.check_stream(f"sqlite:///{tmp_path}/games.db")
     assert found.status == "ok"

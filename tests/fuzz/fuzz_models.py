@@ -41,6 +41,8 @@ class FuzzNetwork:
 class FuzzLoader:
     """Loads `FuzzNetwork`."""
 
+    slots = 1
+
     def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> FuzzNetwork:
         """Load a version."""
         return FuzzNetwork()

@@ -68,6 +68,8 @@ class FakeNetwork:
 class FakeLoader:
     """Loads `FakeNetwork`s; `broken` versions are refused, `loading` is set while `hold` delays a load."""
 
+    slots = 1
+
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.gate.set()

@@ -138,7 +138,7 @@ def test_networks_with_pooling_or_squeeze_are_served_with_their_norms_folded(sto
     tolerance = 1e-3 if precision == "float32" else 3e-2
     np.testing.assert_allclose(got[0], policy, atol=tolerance)
     np.testing.assert_allclose(got[1], value, atol=tolerance)
-    graph = str(module._run._script.graph)
+    graph = str(module._script.graph)
     assert "conv" in graph
     assert "batch_norm" not in graph
     assert "to_mkldnn" not in graph  # each pooling would convert the layout and back
@@ -203,7 +203,7 @@ def test_a_version_with_small_errors_in_reduced_precision_is_served_in_it(export
 
 def test_a_version_distorted_by_reduced_precision_is_served_in_full_precision(exported, distorted, monkeypatch):
     path, manifest = exported
-    monkeypatch.setattr("inference_server.backend.REDUCED_VALUE_TOLERANCE", 1e-6)
+    monkeypatch.setattr("inference_server.answers.REDUCED_VALUE_TOLERANCE", 1e-6)
     states, legal, _, want_value = manifest.golden.arrays()
     module = TorchBackend("cpu", "bfloat16", threads=1).load(path, manifest, max_batch=1)
     np.testing.assert_allclose(module.evaluate([states], [legal])[1], want_value, atol=1e-6)

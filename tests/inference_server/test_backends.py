@@ -1,4 +1,5 @@
-"""The contract of a backend, for TorchScript, the compiled kernel, the choice between them and the fake; and that choice."""
+"""The contract of a backend, for TorchScript, the compiled kernel, the choice between them, the fake, and both of the GPU on a
+stand-in for its streams; and that choice."""
 
 from __future__ import annotations
 
@@ -11,12 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import structlog
+import torch
 from fake_network import FakeLoader
 from safetensors.numpy import load_file, save_file
+from stand_in import StandIn
 
 from inference_server import chosen_backend, device
 from inference_server.backend import TorchBackend
 from inference_server.chosen_backend import ChosenBackend, open_backend
+from inference_server.gpu.backend import CudaBackend
 from inference_server.late_backend import LateTorchBackend
 from inference_server.native_backend import NativeBackend
 from inference_server.network import Backend
@@ -49,10 +53,14 @@ def require_kernel() -> None:
     assert found.library is not None, f"the native kernel is missing: {found.reason}"
 
 
-@pytest.fixture(params=["torchscript", "native", "auto", "fake"])
+@pytest.fixture(params=["torchscript", "native", "auto", "fake", "torchscript in slots", "graphs"])
 def backend(request) -> Backend:
     if request.param == "fake":
         return FakeLoader()
+    if request.param == "torchscript in slots":
+        return TorchBackend("cpu", "float32", accelerator=StandIn())
+    if request.param == "graphs":
+        return CudaBackend(StandIn(), torch.float32, slots=2)
     if request.param != "torchscript":
         require_kernel()
     return open_backend("cpu", "float32", choice=request.param)
@@ -73,7 +81,7 @@ def test_each_row_of_each_request_has_its_own_answer(backend, exported, game):
 
 def test_a_network_names_its_backend_and_number_format(backend, exported):
     network = backend.load(*exported[0], max_batch=1)
-    assert network.backend.split("_")[0] in ("torchscript", "native", "fake")
+    assert network.backend.split("_")[0] in ("torchscript", "native", "fake", "cuda")
     assert network.precision == "float32"
 
 
@@ -225,7 +233,7 @@ def asked(monkeypatch) -> list[tuple[str, str]]:
     opened = []
 
     class Opened(FakeLoader):
-        def __init__(self, name: str, precision: str, threads: int) -> None:
+        def __init__(self, name: str, precision: str, threads: int, *, slots: int = 0) -> None:
             super().__init__()
             self.on_gpu = name == "cuda:0"
             opened.append((name, precision))

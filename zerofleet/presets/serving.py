@@ -34,6 +34,9 @@ class InferenceSettings(_Part):
     a block's leaves, waste least."""
     max_delay_us: int = Field(default=1000, ge=0)
     """Maximum wait for a fuller batch, in microseconds."""
+    slots: int = Field(default=0, ge=0, le=8)
+    """Batches on the device of a GPU at once: one computes while the next is filled and the last is emptied. 0: 2. Each
+    further one adds a batch to the wait of an urgent request. A CPU evaluates one at a time, whatever is set here."""
     front_ends: int = Field(default=0, ge=0, le=32)
     """Processes that speak gRPC with clients, in front of the process of the device, all on the port of `address`. 0 or 1: the
     process of the device does so itself, which suffices up to 350,000 positions per second."""

@@ -32,9 +32,11 @@ class TimedBackend:
     """Time of a batch, whatever its size."""
     row_s: float = 0.0
     """Time of each of its rows."""
+    slots: int = 1
+    """Number of batches that may be begun and not yet collected; each is evaluated when it begins."""
     sleep: Callable[[float], None] = time.sleep
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> TimedNetwork:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> TimedNetwork:
         """Return the network of a version, with its heads."""
         heads = outputs_of(
             manifest.heads,

@@ -60,6 +60,7 @@ def checks(*, run_dir: Path) -> Sequence[Callable[[], Finding]]:
         check_kernel_cache,
         check_torch,
         check_native_kernel,
+        check_backend,
         check_processors,
         check_memory,
         check_shared_memory,
@@ -147,6 +148,19 @@ def check_native_kernel() -> Finding:
     if found.instructions[0].lanes < 8:
         return Finding("Native kernel", "ok", f"{names}; not used by default without AVX2 (backend=native)")
     return Finding("Native kernel", "ok", detail)
+
+
+def check_backend() -> Finding:
+    """Check which backend an inference server with the settings of the environment would use, in a child process."""
+    command = [sys.executable, "-m", "inference_server.backend_report"]
+    try:
+        child = subprocess.run(command, capture_output=True, text=True, timeout=CHILD_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return Finding("Backend", "fail", f"not found within {CHILD_TIMEOUT_S:.0f} s", "try again")
+    if child.returncode != 0:
+        last = child.stderr.strip().rpartition("\n")[2] or f"the child exited with code {child.returncode}"
+        return Finding("Backend", "fail", last, "correct device, precision or backend of the inference server")
+    return Finding("Backend", "ok", child.stdout.strip())
 
 
 def check_processors() -> Finding:

@@ -16,8 +16,9 @@ from games.core import GameSpec
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.errors import CorruptModel, Unavailable
 from zerofleet.evaluators.native import library
+from zerofleet.evaluators.native.folded import Unsupported
 from zerofleet.evaluators.native.library import Instructions
-from zerofleet.evaluators.native.plan import Plan, Unsupported, plan_of
+from zerofleet.evaluators.native.plan import Plan, plan_of
 
 __all__ = ["NativeNetwork", "load_native"]
 
