@@ -173,9 +173,7 @@ class TorchBackend:
                 network = exact
         return network
 
-    def _load(
-        self, path: Path, manifest: Manifest, precision: torch.dtype, *, max_batch: int
-    ) -> tuple[Network, NetworkOutput]:
+    def _load(self, path: Path, manifest: Manifest, precision: torch.dtype, *, max_batch: int) -> tuple[Network, NetworkOutput]:
         """Return the network and its output for the golden positions."""
         states, legal, _, _ = manifest.golden.arrays()
         torch.set_num_threads(self._threads)
