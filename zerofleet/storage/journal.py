@@ -124,7 +124,7 @@ class Journal(Generic[Line]):
     def resume(self, mark: Mark) -> bool:
         """Let `read_more` begin at a place, if the file has the same bytes before it; return whether it has.
 
-        The bytes are hashed, not parsed; a rewritten, replaced or shortened file is told by them. Raises `RunDirectoryError`.
+        The bytes are hashed, not parsed; a rewritten, replaced or shortened file has others. Raises `RunDirectoryError`.
         """
         digest, at, last = hashlib.blake2b(), 0, b""
         while at < mark.size_bytes:
