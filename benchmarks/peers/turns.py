@@ -1,8 +1,8 @@
 """Turns of a measured player: it plays for a time, stops, and writes its totals.
 
-A player's process calls `take_turns` when it is compiled and warm. For each line of its standard input, a number of seconds, it
-plays at least one step and at least for that time, and writes a line of JSON with the `Turn`. The module needs the standard
-library and NumPy alone, since the peers run in environments without the product's dependencies.
+For each line of its standard input, a number of seconds, a player's process plays at least one step and at least for that time,
+and writes a line of JSON with the `Turn`. The first turn contains the compilation. The module needs the standard library and
+NumPy alone, since the peers run in environments without the product's dependencies.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -18,9 +19,20 @@ from typing import Protocol, TextIO
 
 import numpy as np
 
+from benchmarks.peers.judge import limit_threads
 from benchmarks.peers.rules import random_games
 
-__all__ = ["Counts", "Plays", "Turn", "clock_for", "command_line", "random_openings", "take_turns"]
+__all__ = [
+    "Counts",
+    "Plays",
+    "Turn",
+    "clock_for",
+    "command_line",
+    "prepare_jax",
+    "random_openings",
+    "require_jax_on",
+    "take_turns",
+]
 
 OPENING_SEED = 1
 
@@ -98,6 +110,19 @@ def take_turns(
         turn = Turn(play.counts() - before, time.process_time() - cpu_s, time.perf_counter() - wall_s, player)
         out.write(json.dumps(dataclasses.asdict(turn)) + "\n")
         out.flush()
+
+
+def prepare_jax(device: str) -> None:
+    """Limit JAX to one thread of the CPU if that is the device; to be called before it is imported."""
+    if device == "cpu":
+        limit_threads()
+        os.environ["JAX_PLATFORMS"] = "cpu"
+
+
+def require_jax_on(device: str, backend: str) -> None:
+    """Exit with a message unless `backend`, JAX's own, is that of the device."""
+    if (backend == "cpu") != (device == "cpu"):
+        raise SystemExit(f"error: JAX runs on {backend}, not on {device}; install jax[cuda12], or choose --device cpu")
 
 
 def clock_for(device: str) -> Callable[[], float]:

@@ -1,8 +1,8 @@
 """Zerofleet at Connect Four for `benchmarks.peers.throughput`: self-play of one block of games in one process.
 
 The parts are the product's: the compiled search of a worker (`SearchBlock`) and the backend of the inference server
-(`open_backend`). Search and network take turns in one thread, without requests, records and learning; the root is Gumbel's as in
-mctx, no evaluation is cached and no subtree is kept. `zerofleet bench serve` measures worker and server as processes.
+(`open_backend`). Search and network take turns in one thread, without requests, records and learning; the root is Gumbel's as
+in mctx, no evaluation is cached and no subtree is kept. `zerofleet bench serve` measures worker and server as processes.
 """
 
 from __future__ import annotations
@@ -82,15 +82,13 @@ def random_network(game: Game, *, blocks: int, channels: int, device: str, max_b
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Compile, warm up and take turns."""
+    """Take turns."""
     chosen = command_line("benchmarks.peers.zerofleet_speed", __doc__.splitlines()[0]).parse_args(arguments)
     logs.configure("warning", "auto", "zerofleet_speed")
     game = games.make("connect_four")
     size = {"blocks": chosen.blocks, "channels": chosen.channels}
     with random_network(game, **size, device=chosen.device, max_batch=chosen.games) as network:
         play = Play(game, network, games=chosen.games, simulations=chosen.simulations)
-        for _ in range(chosen.simulations):  # about one move of each game
-            play.step()
         player = f"zerofleet {__version__}, {network.backend}, {network.precision}"
         take_turns(play, player, clock=clock_for(chosen.device))
 
