@@ -138,7 +138,8 @@ class Play:
     def counts(self) -> Counts:
         """Return the totals so far."""
         plies = self._moves * self._games
-        return Counts(plies * (self._simulations + 1), plies * self._simulations, plies, self._finished)
+        descents = plies * (self._simulations + 1)  # and the root, each with its evaluation
+        return Counts(descents, descents, plies, self._finished)
 
     def _begun(self, openings: Sequence[Sequence[int]]) -> Any:
         """Return the states after some moves from the start of each game."""

@@ -7,12 +7,14 @@ is readable by the administrator alone on most systems, and absent from most vir
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import shutil
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 __all__ = ["PowerMeter", "Watts", "parse_gpu_watts", "rapl_joules", "spent_joules"]
 
@@ -22,6 +24,8 @@ SAMPLE_S = 0.5
 MICRO = 1e-6
 
 Work = TypeVar("Work")
+
+Query: TypeAlias = Callable[[], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ def spent_joules(before: Mapping[str, tuple[float, float]], after: Mapping[str, 
 
 def parse_gpu_watts(output: str) -> float | None:
     """Return the power of all GPUs from the lines of `nvidia-smi`; None if none of them states it."""
-    stated = []
+    stated = list[float]()
     for line in output.splitlines():
         try:
             stated.append(float(line))
@@ -64,31 +68,49 @@ def parse_gpu_watts(output: str) -> float | None:
     return sum(stated) if stated else None
 
 
-class PowerMeter:
-    """Meter of this machine."""
+async def ask_gpus(program: str) -> str:
+    """Return what `nvidia-smi` prints about power. Cancellation: the program ends by itself."""
+    query = await asyncio.create_subprocess_exec(program, *GPU_QUERY, stdout=asyncio.subprocess.PIPE)
+    output, _ = await query.communicate()
+    return output.decode(errors="replace")
 
-    def __init__(self) -> None:
-        self._gpu = shutil.which("nvidia-smi")
+
+class PowerMeter:
+    """Meter of a machine."""
+
+    def __init__(
+        self, root: Path = POWERCAP, query: Query | None = None, *, clock_s: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """`root`: folder of the counters; `query`: returns the power of the GPUs, None without GPUs."""
+        self._root = root
+        self._query = query
+        self._clock_s = clock_s
+
+    @classmethod
+    def of_this_machine(cls) -> PowerMeter:
+        """Return the meter of this machine."""
+        program = shutil.which("nvidia-smi")
+        return cls(query=None if program is None else functools.partial(ask_gpus, program))
 
     async def during(self, work: Awaitable[Work]) -> tuple[Work, Watts]:
         """Return the result of `work` and the mean power meanwhile. Cancellation: that of `work`."""
-        before, began_s = rapl_joules(), time.perf_counter()
-        samples = list[float]()
-        sampling = asyncio.create_task(self._sample(samples))
+        over, samples = asyncio.Event(), list[float]()
+        sampling = asyncio.create_task(self._sample(samples, over))
+        before, began_s = rapl_joules(self._root), self._clock_s()
         try:
             result = await work
+            joules, elapsed_s = spent_joules(before, rapl_joules(self._root)), self._clock_s() - began_s
         finally:
-            sampling.cancel()
-        joules, elapsed_s = spent_joules(before, rapl_joules()), time.perf_counter() - began_s
+            over.set()
+            await sampling
         gpu = sum(samples) / len(samples) if samples else None
         return result, Watts(None if joules is None else joules / elapsed_s, gpu)
 
-    async def _sample(self, samples: list[float]) -> None:
-        """Append the power of the GPUs again and again. Cancellation: ends it; a query in progress is left to end by itself."""
-        while self._gpu is not None:
-            query = await asyncio.create_subprocess_exec(self._gpu, *GPU_QUERY, stdout=asyncio.subprocess.PIPE)
-            output, _ = await query.communicate()
-            watts = parse_gpu_watts(output.decode(errors="replace"))
+    async def _sample(self, samples: list[float], over: asyncio.Event) -> None:
+        """Append the power of the GPUs again and again until `over`. Cancellation: ends it."""
+        while self._query is not None and not over.is_set():
+            watts = parse_gpu_watts(await self._query())
             if watts is not None:
                 samples.append(watts)
-            await asyncio.sleep(SAMPLE_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(over.wait(), SAMPLE_S)

@@ -137,7 +137,7 @@ async def measure(chosen: Sequence[Contestant], terms: argparse.Namespace) -> li
 
     Raises `Unavailable` with the last lines of a process that exits. Cancellation: the processes are ended.
     """
-    meter = PowerMeter()
+    meter = PowerMeter.of_this_machine()
     turns: dict[Contestant, list[tuple[Turn, Watts]]] = {one: [] for one in chosen}
     with tempfile.TemporaryDirectory(prefix="zf-peers-") as folder:
         async with AsyncExitStack() as stack:

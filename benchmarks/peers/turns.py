@@ -44,7 +44,7 @@ class Counts:
     evaluations: int = 0
     """Positions evaluated by the network."""
     simulations: int = 0
-    """Descents of the search tree."""
+    """Descents of the search tree, the one that evaluates the root included."""
     plies: int = 0
     """Moves played."""
     games: int = 0
