@@ -7,25 +7,16 @@ in mctx, no evaluation is cached and no subtree is kept. `zerofleet bench serve`
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 import games
 from benchmarks.peers.turns import Counts, clock_for, command_line, random_openings, take_turns
+from benchmarks.random_network import random_network
 from games.core import Game
-from inference_server.chosen_backend import open_backend
 from inference_server.network import Network
-from trainer.export import Lineage, export_network
-from trainer.network import new_network
 from zerofleet import __version__
-from zerofleet.contracts.model_checks import MODEL_FILE
-from zerofleet.contracts.naming import model_name
-from zerofleet.presets import NetworkSettings
 from zerofleet.search import SearchBlock, SearchSettings
 from zerofleet.service import logs
-from zerofleet.storage.model_store import DirectoryStore
 
 __all__ = ["Play", "main"]
 
@@ -67,18 +58,6 @@ class Play:
     def _begin(self, slot: int, opening: Sequence[int] = ()) -> None:
         self._block.begin(slot, seed=self._seed, versions=self._versions, opening=opening)
         self._seed += 1
-
-
-@contextmanager
-def random_network(game: Game, *, blocks: int, channels: int, device: str, max_batch: int) -> Iterator[Network]:
-    """Yield a loaded network of random weights, which costs as much as a trained one; its files are removed at the end."""
-    settings = NetworkSettings(blocks=blocks, channels=channels)
-    with tempfile.TemporaryDirectory() as folder:
-        store = DirectoryStore(Path(folder))
-        version = export_network(store, game, new_network(game.spec(), settings, seed=0), settings, lineage=Lineage())
-        model = model_name(game)
-        path, manifest = store.directory(model, version) / MODEL_FILE, store.verify(model, version)
-        yield open_backend(device).load(path, manifest, max_batch=max_batch)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
