@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import games
+from benchmarks.peers import open_spiel_speed
+from benchmarks.peers.judge import Progress
 from benchmarks.peers.pgx_mctx_speed import Size, parameters, shapes
 from benchmarks.peers.positions import as_position
+from benchmarks.peers.turns import Counts
 from benchmarks.peers.zerofleet_speed import Play
 from trainer.network import new_network
 from zerofleet.evaluators.uniform import uniform_policy
@@ -30,6 +33,32 @@ class Uniform:
         (rows,) = legal
         self.evaluated += len(rows)
         return uniform_policy(rows), np.zeros((len(rows), GAME.spec().num_players), np.float32)
+
+
+class Learner:
+    """Learner whose games have 20 plies, and which evaluates 3 positions of each; it counts emptied caches."""
+
+    def __init__(self):
+        self.emptied = 0
+        self.progress = Progress(games=0, samples=0, updates=0)
+
+    @property
+    def evaluations(self):
+        return 3 * self.progress.samples
+
+    def forget(self):
+        self.emptied += 1
+
+    def play(self):
+        assert self.emptied == self.progress.games + 1
+        self.progress = Progress(self.progress.games + 1, self.progress.samples + 20, 0)
+
+
+def test_open_spiel_plays_whole_games_each_with_an_empty_cache():
+    play = open_spiel_speed.Play(Learner(), simulations=5)
+    play.step()
+    play.step()
+    assert play.counts() == Counts(evaluations=120, simulations=200, plies=40, games=2)
 
 
 @pytest.mark.slow
