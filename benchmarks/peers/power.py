@@ -69,7 +69,7 @@ def parse_gpu_watts(output: str) -> float | None:
 
 
 async def ask_gpus(program: str) -> str:
-    """Return what `nvidia-smi` prints about power. Cancellation: the program ends by itself."""
+    """Return the output of `nvidia-smi` about power. Cancellation: the program ends by itself."""
     query = await asyncio.create_subprocess_exec(program, *GPU_QUERY, stdout=asyncio.subprocess.PIPE)
     output, _ = await query.communicate()
     return output.decode(errors="replace")

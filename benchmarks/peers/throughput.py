@@ -159,6 +159,7 @@ def table(found: Sequence[Measured], device: str) -> list[str]:
     """Return the lines of a Markdown table.
 
     `Zerofleet to it`: evaluations a second of Zerofleet with as many games to those of the row, median and range over rounds.
+    Games an hour are too few if fewer finished than are played at once: those that began near their end would count too much.
     """
     second = "processor second" if device == "cpu" else "second"
     lines = [
@@ -173,7 +174,7 @@ def table(found: Sequence[Measured], device: str) -> list[str]:
 def _row(one: Measured, ours: Mapping[int, Measured], device: str) -> str:
     seconds, counts = one.seconds(device), one.counts
     per_second = [f"{count / seconds:,.0f}" for count in (counts.evaluations, counts.simulations, counts.plies)]
-    hourly = f"{counts.games / seconds * SECONDS_PER_HOUR:,.0f}"
+    hourly = f"{counts.games / seconds * SECONDS_PER_HOUR:,.0f}" if counts.games >= one.contestant.games else "too few"
     cores = sum(turn.cpu_s for turn in one.turns) / sum(turn.wall_s for turn in one.turns)
     power = " / ".join(_mean([getattr(watts, part) for watts in one.watts]) for part in ("cpu", "gpu"))
     own = ours.get(one.contestant.games)

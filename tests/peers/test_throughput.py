@@ -61,12 +61,18 @@ def test_an_environment_that_exists_is_not_missing(tmp_path):
 
 
 def test_rates_on_a_processor_are_those_of_its_seconds():
-    row = cells([measured("zerofleet", 64, [(1000, 1.0, 4.0), (3000, 1.0, 4.0)])], "cpu", 0)
+    row = cells([measured("zerofleet", 8, [(1000, 1.0, 4.0), (3000, 1.0, 4.0)])], "cpu", 0)
     assert row["evaluations a processor second"] == "2,000"
     assert row["simulations a processor second"] == "4,000"
     assert row["plies a processor second"] == "200"
     assert row["games an hour"] == "72,000"
     assert row["cores"] == "0.25"
+
+
+def test_games_an_hour_need_as_many_finished_games_as_are_played_at_once():
+    turns = [(6300, 1.0, 1.0)]  # 63 games
+    assert cells([measured("zerofleet", 63, turns)], "cpu", 0)["games an hour"] == "226,800"
+    assert cells([measured("zerofleet", 64, turns)], "cpu", 0)["games an hour"] == "too few"
 
 
 def test_rates_on_a_gpu_are_those_of_the_wall_clock():
