@@ -10,6 +10,7 @@ the settings and lists every difference.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import importlib.metadata
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ import numpy as np
 from benchmarks.peers.judge import Examination, Finished, Progress, command_line, examination_of, limit_threads
 from benchmarks.peers.rules import Seen, check_agreement
 
-__all__ = ["SETTINGS", "Settings", "main"]
+__all__ = ["PACKAGES", "SETTINGS", "Learner", "Modules", "Settings", "main"]
 
 PACKAGES = ("open_spiel", "jax", "flax")
 CLOSE = 1e-4
@@ -53,6 +54,10 @@ class Settings:
     compiled: bool = False
     """Whether inference is compiled; OpenSpiel leaves it uncompiled."""
 
+    def changed(self, **changes: int) -> Settings:
+        """Return the settings with other numbers."""
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
 
 SETTINGS = {
     "readme": Settings(
@@ -70,7 +75,7 @@ SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Modules:
+class Modules:
     """Parts of OpenSpiel, imported after the limit on threads."""
 
     alpha_zero: ModuleType
@@ -83,7 +88,8 @@ class _Modules:
     """Connect Four of `pyspiel`."""
 
     @classmethod
-    def load(cls) -> _Modules:
+    def load(cls) -> Modules:
+        """Import the parts."""
         load, room = importlib.import_module, "open_spiel.python.algorithms"
         return cls(
             alpha_zero=load(f"{room}.alpha_zero.alpha_zero"),
@@ -113,7 +119,9 @@ class _Modules:
 class _CompiledModel:
     """Inference of a `flax.linen` model as one compiled function, with NumPy results."""
 
-    def __init__(self, modules: _Modules, model: Any) -> None:
+    def __init__(self, modules: Modules, model: Any) -> None:
+        self.evaluations = 0
+        """Number of evaluated positions."""
         self._model = model
         self._predict = modules.jax.jit(model._state.apply_fn, static_argnames=("training", "mutable"))
         for moves in CHECKED_MOVES:
@@ -128,6 +136,7 @@ class _CompiledModel:
         """Return the value for the first player and the probabilities of actions, float32 [7]."""
         state = self._model._state
         variables = {"params": state.params, "batch_stats": state.batch_stats}
+        self.evaluations += 1
         logits, value = self._predict(variables, observation.astype(np.float32), training=False, mutable=False)
         allowed = np.where(legals_mask, np.asarray(logits), -np.inf)
         weights = np.exp(allowed - allowed.max())
@@ -144,10 +153,10 @@ class _SilentLogger:
         """Discard a line."""
 
 
-class _Learner:
+class Learner:
     """One process with a model, its buffer and its bots; also the player that is judged."""
 
-    def __init__(self, modules: _Modules, settings: Settings, seed: int) -> None:
+    def __init__(self, modules: Modules, settings: Settings, seed: int) -> None:
         self._modules = modules
         self._settings = settings
         self._random = np.random.RandomState(seed)
@@ -165,17 +174,25 @@ class _Learner:
         self._inference = _CompiledModel(modules, self._model) if settings.compiled else self._model
         self._buffer = modules.buffer.Buffer(settings.replay_buffer_size, seed=seed)
         self._games = self._samples = self._updates = 0
-        self._forget()
+        self.forget()
 
     @property
     def progress(self) -> Progress:
+        """Amount of self-play and training so far."""
         return Progress(self._games, self._samples, self._updates)
 
+    @property
+    def evaluations(self) -> int:
+        """Number of positions that compiled inference evaluated."""
+        return int(self._inference.evaluations)
+
     def by_policy(self, moves: Sequence[int]) -> int:
+        """See `Player.by_policy`."""
         prior = self._fresh_evaluator().prior(self._modules.state(moves))
         return int(max(prior, key=lambda entry: float(entry[1]))[0])
 
     def by_search(self, moves: Sequence[int], simulations: int) -> int:
+        """See `Player.by_search`."""
         random = np.random.RandomState(SEARCH_SEED)
         bot = self._bot(self._fresh_evaluator(), simulations, random=random, noise=None)
         return int(bot.step(self._modules.state(moves)))
@@ -186,15 +203,15 @@ class _Learner:
         while True:
             wanted = self._samples + settings.replay_buffer_size // settings.replay_buffer_reuse
             while self._samples < wanted:
-                self._play()
+                self.play()
                 examination.look(self, self.progress)
             for _ in range(len(self._buffer) // settings.train_batch_size):
                 self._model.update(self._buffer.sample(settings.train_batch_size))
                 self._updates += 1
                 examination.look(self, self.progress)
-            self._forget()
+            self.forget()
 
-    def _play(self) -> None:
+    def play(self) -> None:
         """Play one game and store its positions."""
         settings = self._settings
         trajectory = self._modules.alpha_zero._play_game(
@@ -213,7 +230,7 @@ class _Learner:
         self._games += 1
         self._samples += len(trajectory.states)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Replace the evaluator, whose cache belongs to earlier weights, and the bots that use it."""
         evaluator, settings = self._fresh_evaluator(), self._settings
         noise = (settings.policy_epsilon, settings.policy_alpha)
@@ -247,12 +264,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     limit_threads()
     version = " ".join(f"{package} {importlib.metadata.version(package)}" for package in PACKAGES)
     examination = examination_of(chosen, "open_spiel", version)
-    modules = _Modules.load()
+    modules = Modules.load()
     with examination.clock.left_out():
         check_agreement("OpenSpiel", modules.look)
     np.random.seed(chosen.seed)
     with contextlib.suppress(Finished):
-        _Learner(modules, SETTINGS[chosen.settings], chosen.seed).learn(examination)
+        Learner(modules, SETTINGS[chosen.settings], chosen.seed).learn(examination)
 
 
 if __name__ == "__main__":

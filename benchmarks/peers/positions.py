@@ -2,10 +2,12 @@
 
     python -m benchmarks.peers.positions positions.jsonl --deciding 1000 --seed 1
     python -m benchmarks.peers.positions pons.jsonl --deciding 0 --tests Test_L3_R1 Test_L2_R1
+    python -m benchmarks.peers.positions judged.jsonl --deciding 0 --judged 1000
 
 Positions come from random games and, as many, from games of an agent with random rollouts against itself after random
 openings; or from the public test files of Pascal Pons, lines of moves (columns from 1) and score. The product's solver
-gives the score of every legal move. The lines are in random order, so the first of them are a fair sample.
+gives the score of every legal move. With `--judged N` they are the deciding positions by which `zerofleet bench learn
+--judged N` judges, which are kept once they are solved. The lines are in random order, so the first are a fair sample.
 
 The deciding positions are also written as such a test file, beside the first with the suffix `.txt`, for players of the
 product.
@@ -30,10 +32,13 @@ from games.connect_four import ConnectFour
 from games.positions import legal, new_state, replay
 from zerofleet.agents import make_agent
 from zerofleet.agents.exact.solver import Solver, shipped_book
+from zerofleet.cli.bench.learn.command import JUDGE_SEED, cache_folder
 from zerofleet.strength.accuracy import agent_chooser, random_positions, self_play_positions
+from zerofleet.strength.learning.positions import ScoredPosition, kept_positions, stored_positions
 
-__all__ = ["as_test_line", "collect", "main", "read_tests", "solved", "solved_until"]
+__all__ = ["as_position", "as_test_line", "collect", "main", "read_tests", "solved", "solved_until"]
 
+JUDGE = "bench learn"  # source of positions of the product's judge
 TABLE_BITS = 24  # 128 MB of transposition table
 SOURCES = 2
 DRAWN = 3  # positions drawn for each deciding one; about half of them decide
@@ -53,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first-ply", type=int, default=8, help="earliest ply; positions of few stones take longest to solve")
     parser.add_argument("--agent", default="uct:200", help="agent of the self-play games")
     parser.add_argument("--tests", type=Path, nargs="*", default=[], help="test files with lines of moves and score")
+    parser.add_argument("--judged", type=int, default=0, help="positions of `zerofleet bench learn --judged N`")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args(arguments)
     if chosen.out.suffix == ".txt":
@@ -61,6 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     check_agreement("the product", lambda moves: look(game, moves))
     solver = Solver(game, book=shipped_book(game), table=TABLE_BITS)
     found = [solved(solver, one) for path in chosen.tests for one in read_tests(path)]
+    if chosen.judged:
+        kept = kept_positions(cache_folder(), game, count=chosen.judged, seed=JUDGE_SEED)
+        found += [as_position(one) for one in stored_positions(kept)]
     if chosen.deciding:
         count = DRAWN * -(-chosen.deciding // SOURCES)
         drawn = collect(game, chosen.agent, count=count, first_ply=chosen.first_ply, seed=chosen.seed)
@@ -121,6 +130,12 @@ def solved_until(solver: Solver, drawn: Iterable[Unsolved], *, deciding: int) ->
         if len(found) % REPORT_EVERY == 0:
             sys.stderr.write(f"{len(found)} positions solved, {missing} deciding ones to find\n")
     raise ValueError(f"{missing} of {deciding} deciding positions are missing; ask for fewer, or for earlier plies")
+
+
+def as_position(scored: ScoredPosition) -> Position:
+    """Return a position of the product's judge in the form of this file."""
+    scores = [int(score) for score in scored.scores]
+    return Position(scored.moves, scored.actions, tuple(max(scores) - score for score in scores), max(scores), JUDGE)
 
 
 def solved(solver: Solver, unsolved: Unsolved) -> Position:

@@ -69,12 +69,12 @@ class BenchProcess:
 
 
 @asynccontextmanager
-async def started(log: Path, *command: str, threads: int) -> AsyncIterator[BenchProcess]:
-    """Start a Python module as a process; terminate it on exit."""
+async def started(log: Path, *command: str, threads: int, python: str = sys.executable) -> AsyncIterator[BenchProcess]:
+    """Start a module as a process of an interpreter, by default this one; terminate it on exit."""
     limits = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", *command),
+            *(python, "-m", *command),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=out,

@@ -1,0 +1,127 @@
+"""Table and plot of accuracy after the same processor time, from the rows of the peers and a result of `zerofleet bench learn`.
+
+    python -m benchmarks.peers.accuracy open_spiel.jsonl alpha_zero_general.jsonl --zerofleet zerofleet.json --plot accuracy.svg
+
+Intervals are 95 % (Wilson) and cover the choice of positions, not the luck of training. The plot shows the moves of the policy
+alone that keep the value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zerofleet.cli.bench.learn.report import read_result
+from zerofleet.strength.charts import learning_chart
+from zerofleet.strength.learning.curves import Point
+from zerofleet.strength.ratings.intervals import wilson
+
+__all__ = ["Judged", "Share", "main", "of_peers", "of_zerofleet", "points", "table"]
+
+PERCENT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Share of positions."""
+
+    value: float
+    """From 0 to 1."""
+    of: int
+    """Number of positions."""
+
+    def __str__(self) -> str:
+        low, high = wilson(self.value * self.of, self.of)
+        return f"{PERCENT * self.value:.1f} ({PERCENT * low:.1f} to {PERCENT * high:.1f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One judgement of one program."""
+
+    program: str
+    cpu_s: float
+    """Processor seconds of learning."""
+    games: int
+    samples: int
+    updates: int
+    policy: tuple[Share, Share]
+    """Sign and exact of the policy alone."""
+    search: tuple[Share, Share] | None
+    """Sign and exact of the search; None if it was left out."""
+
+
+def of_peers(lines: Iterable[str]) -> Iterator[Judged]:
+    """Yield the judgements of the rows of a peer."""
+    for line in lines:
+        row = json.loads(line)
+        progress = (row["games"], row["samples"], row["updates"])
+        policy, search = (_shares(row, mode) for mode in ("policy", "search"))
+        if policy is None:
+            raise ValueError(f"a row of {row['peer']} has no judgement of the policy; --policy-positions must not be 0")
+        yield Judged(f"{row['peer']} ({row['settings']})", row["cpu_s"], *progress, policy, search)
+
+
+def _shares(row: Mapping[str, Any], mode: str) -> tuple[Share, Share] | None:
+    of = row[f"{mode}_positions"]
+    found = [Share(row[f"{mode}_{kind}"] / PERCENT, of) for kind in ("sign", "exact") if row[f"{mode}_{kind}"] is not None]
+    return (found[0], found[1]) if found else None
+
+
+def of_zerofleet(result: Mapping[str, Any]) -> Iterator[Judged]:
+    """Yield the judgements of each seed of a result of `zerofleet bench learn`, judged by perfect play."""
+    for seed in result["seeds"]:
+        for one in seed["judgements"]:
+            shares = [Share(measure["value"], measure["of"]) for measure in one["measures"]]
+            search = (shares[2], shares[3]) if len(shares) > 2 else None  # two of each mode
+            progress = (one["games"], one["samples"], one["steps"])
+            yield Judged(f"zerofleet ({result['preset']})", one["planned"], *progress, (shares[0], shares[1]), search)
+
+
+def table(found: Iterable[Judged]) -> list[str]:
+    """Return the lines of a Markdown table, by processor seconds."""
+    lines = [
+        "| processor seconds | program | games | samples | updates | policy alone: sign; exact, % | search: sign; exact, % |",
+        "| ---: | --- | ---: | ---: | ---: | --- | --- |",
+    ]
+    for one in sorted(found, key=lambda one: one.cpu_s):
+        counts = " | ".join(f"{count:,}" for count in (one.games, one.samples, one.updates))
+        policy, search = ("; ".join(map(str, shares or ())) for shares in (one.policy, one.search))
+        lines.append(f"| {one.cpu_s:,.0f} | {one.program} | {counts} | {policy} | {search} |")
+    return lines
+
+
+def points(found: Iterable[Judged]) -> list[Point]:
+    """Return the curve of each program: the share of the policy's moves that keep the value."""
+    curve = []
+    for one in found:
+        sign = one.policy[0]
+        interval = wilson(sign.value * sign.of, sign.of)
+        curve.append(Point(one.cpu_s, one.program, sign.value, *interval, seeds=1, interval="judge"))
+    return curve
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table and draw the plot; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.accuracy", description=__doc__.splitlines()[0])
+    parser.add_argument("rows", type=Path, nargs="*", help="files of the peers' rows")
+    parser.add_argument("--zerofleet", type=Path, help="file of `zerofleet bench learn --out`")
+    parser.add_argument("--plot", type=Path, help="file for the plot, .svg or .png")
+    given = parser.parse_args(arguments)
+    found = list(of_zerofleet(read_result(given.zerofleet))) if given.zerofleet else []
+    for path in given.rows:
+        found += of_peers(path.read_text().splitlines())
+    sys.stdout.write("".join(f"{line}\n" for line in table(found)))
+    if given.plot:
+        title = "Connect Four: moves of the policy alone that keep the value"
+        learning_chart(points(found), title=title, path=given.plot, x_label="processor seconds")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Network of random weights, loaded as the inference server loads a stored version: it costs as much as a trained one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from games.core import Game
+from inference_server.chosen_backend import open_backend
+from inference_server.network import Network
+from inference_server.settings import Precision
+from trainer.export import Lineage, export_network
+from trainer.network import new_network
+from zerofleet.contracts.model_checks import MODEL_FILE
+from zerofleet.contracts.naming import model_name
+from zerofleet.presets import NetworkSettings
+from zerofleet.storage.model_store import DirectoryStore
+
+__all__ = ["random_network"]
+
+
+@contextmanager
+def random_network(
+    game: Game, *, blocks: int, channels: int, device: str, max_batch: int, precision: Precision = "auto"
+) -> Iterator[Network]:
+    """Yield a residual network on a device, warmed up to `max_batch`; its files are removed at the end."""
+    settings = NetworkSettings(blocks=blocks, channels=channels)
+    with tempfile.TemporaryDirectory() as folder:
+        store = DirectoryStore(Path(folder))
+        version = export_network(store, game, new_network(game.spec(), settings, seed=0), settings, lineage=Lineage())
+        model = model_name(game)
+        path, manifest = store.directory(model, version) / MODEL_FILE, store.verify(model, version)
+        yield open_backend(device, precision).load(path, manifest, max_batch=max_batch)
