@@ -185,6 +185,7 @@ class TorchBackend:
             script = script.eval()
             if precision is not torch.float32:
                 fold_norms(script)
+                give_way()
             script = script.to(precision).to(memory_format=torch.channels_last)
             # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while formatting the error.
             with torch.inference_mode():
@@ -196,6 +197,7 @@ class TorchBackend:
                 script = torch.jit.optimize_for_inference(script)
             give_way()
             network = self._network(script, precision, Widths(states.shape[1], legal.shape[1]), max_batch)
+            give_way()
             return network, network.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
             if _OUT_OF_MEMORY.search(str(error)):

@@ -74,7 +74,6 @@ class CudaBackend:
 
     def _load(self, path: Path, manifest: Manifest, sizes: tuple[int, ...]) -> Network:
         tower = _read(path, manifest)
-        give_way()
         exact = self._output(tower, manifest, CONVOLUTIONS["plain"], torch.float32)
         check_answers(manifest, exact)
         kind = self._convolutions(tower, manifest, exact)
@@ -111,6 +110,7 @@ class CudaBackend:
 
     def _output(self, tower: FoldedTower, manifest: Manifest, convolve: Convolve, dtype: torch.dtype) -> NetworkOutput:
         """Return the answers to the golden positions, evaluated step by step."""
+        give_way()
         device = self._accelerator.device
         states, legal, *_ = manifest.golden.arrays()
         forward = Tower(tower, manifest, convolve, device=device, dtype=dtype)
