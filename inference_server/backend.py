@@ -38,7 +38,7 @@ import torch
 
 from inference_server.answers import check_answers, is_near
 from inference_server.device import number_format
-from inference_server.gpu.accelerator import Accelerator, Cuda, require_alive
+from inference_server.gpu.accelerator import Accelerator, Cuda, first_line, require_alive
 from inference_server.gpu.folding import fold_norms
 from inference_server.gpu.ladder import rungs
 from inference_server.gpu.network import DeviceNetwork
@@ -129,9 +129,9 @@ class TorchBackend:
             self._require_alive(error)
             if isinstance(error, RuntimeError) and not _OUT_OF_MEMORY.search(str(error)):
                 raise
-            text = str(error).strip().split("\n")[0] or type(error).__name__
             raise Unavailable(
-                f"model {manifest.model} version {manifest.version} cannot be loaded now ({text}); free memory on {self.device}"
+                f"model {manifest.model} version {manifest.version} cannot be loaded now ({first_line(error)});"
+                f" free memory on {self.device}"
             ) from error
 
     @contextlib.contextmanager

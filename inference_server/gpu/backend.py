@@ -20,7 +20,7 @@ from safetensors.numpy import load_file
 
 from games import core
 from inference_server.answers import check_answers, is_near
-from inference_server.gpu.accelerator import Accelerator, require_alive
+from inference_server.gpu.accelerator import Accelerator, first_line, require_alive
 from inference_server.gpu.ladder import rungs
 from inference_server.gpu.network import DeviceNetwork
 from inference_server.gpu.slots import Slots, Widths
@@ -70,7 +70,7 @@ class CudaBackend:
                 ) from error
             except RuntimeError as error:
                 require_alive(self._accelerator.device, (self._accelerator.loading,), error)
-                raise Unsupported(f"not supported: {_first_line(error)}") from error
+                raise Unsupported(f"not supported: {first_line(error)}") from error
 
     def _load(self, path: Path, manifest: Manifest, sizes: tuple[int, ...]) -> Network:
         tower = _read(path, manifest)
@@ -100,7 +100,7 @@ class CudaBackend:
                 raise
             except RuntimeError as error:
                 require_alive(self._accelerator.device, (self._accelerator.loading,), error)
-                refused[kind] = _first_line(error)
+                refused[kind] = first_line(error)
             else:
                 if is_near(output, exact, share=self._share):
                     return kind
@@ -145,7 +145,3 @@ def _read(path: Path, manifest: Manifest) -> FoldedTower:
         raise Unavailable(f"{weights} cannot be read now: {error}") from error
     except (SafetensorError, KeyError) as error:
         raise CorruptModel(f"{weights} cannot be read: {error}; export the version again") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
