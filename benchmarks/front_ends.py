@@ -64,7 +64,7 @@ class ConstantBackend:
 
     slots = 1
 
-    def load(self, path: Path, manifest: Manifest, *, max_batch: int, pause_s: float = 0.0) -> ConstantNetwork:
+    def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> ConstantNetwork:
         """Return the network of a version."""
         return ConstantNetwork(manifest)
 

@@ -38,7 +38,7 @@ import torch
 
 from inference_server.answers import check_answers, is_near
 from inference_server.device import number_format
-from inference_server.gpu.accelerator import Accelerator, Cuda, require_alive
+from inference_server.gpu.accelerator import Accelerator, Cuda, first_line, require_alive
 from inference_server.gpu.folding import fold_norms
 from inference_server.gpu.ladder import rungs
 from inference_server.gpu.network import DeviceNetwork
@@ -129,9 +129,9 @@ class TorchBackend:
             self._require_alive(error)
             if isinstance(error, RuntimeError) and not _OUT_OF_MEMORY.search(str(error)):
                 raise
-            text = str(error).strip().split("\n")[0] or type(error).__name__
             raise Unavailable(
-                f"model {manifest.model} version {manifest.version} cannot be loaded now ({text}); free memory on {self.device}"
+                f"model {manifest.model} version {manifest.version} cannot be loaded now ({first_line(error)});"
+                f" free memory on {self.device}"
             ) from error
 
     @contextlib.contextmanager
@@ -185,6 +185,7 @@ class TorchBackend:
             script = script.eval()
             if precision is not torch.float32:
                 fold_norms(script)
+                give_way()
             script = script.to(precision).to(memory_format=torch.channels_last)
             # A network of other sizes fails here. In an optimised graph torch 2.13 may crash while formatting the error.
             with torch.inference_mode():
@@ -196,6 +197,7 @@ class TorchBackend:
                 script = torch.jit.optimize_for_inference(script)
             give_way()
             network = self._network(script, precision, Widths(states.shape[1], legal.shape[1]), max_batch)
+            give_way()
             return network, network.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
             if _OUT_OF_MEMORY.search(str(error)):

@@ -154,20 +154,30 @@ class Batcher:
     def _run(self) -> None:
         """Begin and collect batches until the queue is closed and empty, or the device is lost."""
         try:
-            while (step := self._next_step()) is not None:
-                parts = step.parts if isinstance(step, Flight) else step
-                try:
-                    if isinstance(step, Flight):
-                        self._land(step)
-                    else:
-                        self._start(step)
-                except DeviceLost as error:
-                    self._lose(parts, error)
-                    return
+            while self._advance():
+                pass
         finally:
             with self._changed:
                 self._ended = True
                 self._departed.notify()
+
+    def _advance(self) -> bool:
+        """Begin or collect one batch; return whether another may follow.
+
+        No name for the batch survives the call: a network out of service is freed with its last batch, not with the next one.
+        """
+        step = self._next_step()
+        if step is None:
+            return False
+        try:
+            if isinstance(step, Flight):
+                self._land(step)
+            else:
+                self._start(step)
+        except DeviceLost as error:
+            self._lose(step.parts if isinstance(step, Flight) else step, error)
+            return False
+        return True
 
     def _next_step(self) -> Flight | list[Part] | None:
         """Wait for the oldest batch to land, or for one to begin; None when the queue is closed and all is done.
@@ -237,15 +247,14 @@ class Batcher:
             with self._changed:
                 flight.landed = True
                 self._changed.notify()
+            del flight  # as in `_advance`
 
     def _next_departed(self) -> Flight | None:
         with self._departed:
             while True:
-                for flight in self._flights:
-                    if not flight.landed:
-                        return flight
-                if self._ended:
-                    return None
+                oldest = next((flight for flight in self._flights if not flight.landed), None)
+                if oldest is not None or self._ended:
+                    return oldest
                 self._departed.wait()
 
     def _send(self, results: list[Result], report: BatchReport | None) -> None:

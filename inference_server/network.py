@@ -3,6 +3,7 @@
     backend       device    precision                    networks
     torchscript   CPU, GPU  float32, bfloat16, float16   all
     native        CPU       float32, bfloat16x3          residual towers (zerofleet.evaluators.native)
+    cuda          GPU       float32, bfloat16, float16   residual towers (inference_server.gpu)
 
 bfloat16x3 is float32 with convolutions as three products of bfloat16 (split.h): 2^-17 of each product is lost.
 

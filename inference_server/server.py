@@ -167,6 +167,8 @@ async def _until_end(service: Service, server: RunningServer) -> None:
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if server.lost.done():
+            if server.fronts is not None:  # they end one after another: those that still listen make nothing ready again
+                server.fronts.on_change = lambda listening: None
             service.not_ready("the device is lost")
             await server.drain(_LOST_GRACE_S)
             raise server.lost.result()

@@ -53,7 +53,7 @@ class _FrontEnd:
     """State of the process: its connection, its calls, and its end."""
 
     def __init__(self, channel: Channel) -> None:
-        self.plane = RemotePlane(channel)
+        self.plane = RemotePlane(channel, on_refused=lambda: self.count_refused("overload"))
         self.orders: asyncio.Future[Orders] = asyncio.get_running_loop().create_future()
         self.drain: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         """Done at the beginning of the drain, with the seconds for calls in progress."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
@@ -36,8 +36,10 @@ class RefusedByDevice(Exception):
 class RemotePlane:
     """Requests of this front end in progress. Used on the event loop."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, *, on_refused: Callable[[], object] = lambda: None) -> None:
+        """`on_refused` is called for each request that the device process would not take."""
         self._channel = channel
+        self._on_refused = on_refused
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[Inference]] = {}
         self._ticket = 0
@@ -65,6 +67,7 @@ class RemotePlane:
         """
         require_names(*names)
         if self._channel.congested:  # a cancelled request returns its bytes to the bounds of calls, but has not left yet
+            self._on_refused()
             raise RefusedByDevice(grpc.StatusCode.RESOURCE_EXHAUSTED, _SLOW)
         self._ticket = ticket = (self._ticket + 1) % _TICKETS
         future: asyncio.Future[Inference] = self._loop.create_future()

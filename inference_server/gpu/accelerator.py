@@ -23,7 +23,7 @@ import torch
 
 from zerofleet.errors import DeviceLost
 
-__all__ = ["Accelerator", "Cuda", "Event", "Graph", "Stream", "Streams", "require_alive"]
+__all__ = ["Accelerator", "Cuda", "Event", "Graph", "Stream", "Streams", "first_line", "require_alive"]
 
 
 class Stream(Protocol):
@@ -160,5 +160,10 @@ def require_alive(device: torch.device, streams: tuple[Stream, ...], error: Exce
         for stream in streams:
             stream.synchronize()
     except RuntimeError as lost:
-        text = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise DeviceLost(f"{device} is unusable in this process ({text}); the process ends and has to be restarted") from lost
+        text = f"{device} is unusable in this process ({first_line(error)}); the process ends and has to be restarted"
+        raise DeviceLost(text) from lost
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error of torch, which adds the calls in C++ below it; its type for an empty one."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__

@@ -20,7 +20,7 @@ from safetensors.numpy import load_file
 
 from games import core
 from inference_server.answers import check_answers, is_near
-from inference_server.gpu.accelerator import Accelerator, require_alive
+from inference_server.gpu.accelerator import Accelerator, first_line, require_alive
 from inference_server.gpu.ladder import rungs
 from inference_server.gpu.network import DeviceNetwork
 from inference_server.gpu.slots import Slots, Widths
@@ -70,11 +70,10 @@ class CudaBackend:
                 ) from error
             except RuntimeError as error:
                 require_alive(self._accelerator.device, (self._accelerator.loading,), error)
-                raise Unsupported(f"not supported: {_first_line(error)}") from error
+                raise Unsupported(f"not supported: {first_line(error)}") from error
 
     def _load(self, path: Path, manifest: Manifest, sizes: tuple[int, ...]) -> Network:
         tower = _read(path, manifest)
-        give_way()
         exact = self._output(tower, manifest, CONVOLUTIONS["plain"], torch.float32)
         check_answers(manifest, exact)
         kind = self._convolutions(tower, manifest, exact)
@@ -101,7 +100,7 @@ class CudaBackend:
                 raise
             except RuntimeError as error:
                 require_alive(self._accelerator.device, (self._accelerator.loading,), error)
-                refused[kind] = _first_line(error)
+                refused[kind] = first_line(error)
             else:
                 if is_near(output, exact, share=self._share):
                     return kind
@@ -111,6 +110,7 @@ class CudaBackend:
 
     def _output(self, tower: FoldedTower, manifest: Manifest, convolve: Convolve, dtype: torch.dtype) -> NetworkOutput:
         """Return the answers to the golden positions, evaluated step by step."""
+        give_way()
         device = self._accelerator.device
         states, legal, *_ = manifest.golden.arrays()
         forward = Tower(tower, manifest, convolve, device=device, dtype=dtype)
@@ -145,7 +145,3 @@ def _read(path: Path, manifest: Manifest) -> FoldedTower:
         raise Unavailable(f"{weights} cannot be read now: {error}") from error
     except (SafetensorError, KeyError) as error:
         raise CorruptModel(f"{weights} cannot be read: {error}; export the version again") from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__

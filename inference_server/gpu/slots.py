@@ -22,6 +22,7 @@ from torch import Tensor
 from inference_server.gpu.accelerator import Accelerator, Event, Graph, Streams, require_alive
 from inference_server.gpu.ladder import rung_of
 from inference_server.network import Evaluated, NetworkOutput, Pending
+from zerofleet.contracts.pacing import give_way
 
 __all__ = ["Forward", "Slots", "Widths"]
 
@@ -135,6 +136,7 @@ class Slots:
         with torch.inference_mode():
             for slot in self._free:
                 for rung in reversed(self._rungs):
+                    give_way()
                     slot.graphs[rung] = self.accelerator.capture(functools.partial(self._compute, slot, rung), pool)
                 for answers in slot.device_answers:  # those of the evaluations before; a graph without effect must be noticed
                     answers.fill_(torch.nan)
@@ -146,6 +148,7 @@ class Slots:
         self._streams = self.accelerator.serving
 
     def _allocated(self, widths: Widths) -> _Slot:
+        give_way()
         rows, device = self._rungs[-1], self.accelerator.device
         host = (
             self.accelerator.host_buffer((rows, widths.packed_bytes), torch.uint8),

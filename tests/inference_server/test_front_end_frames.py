@@ -175,8 +175,8 @@ async def test_frames_that_no_front_end_sends_end_its_connection_and_nothing_els
 
 async def test_a_device_process_that_takes_nothing_costs_a_front_end_bounded_memory():
     own, theirs = socket.socketpair()
-    channel = await open_channel(own)
-    plane = RemotePlane(channel)
+    channel, refused = await open_channel(own), []
+    plane = RemotePlane(channel, on_refused=lambda: refused.append(1))
     content = bytes(1 << 20)
     accepted = 0
     with theirs:
@@ -189,6 +189,7 @@ async def test_a_device_process_that_takes_nothing_costs_a_front_end_bounded_mem
             accepted += not isinstance(outcome, RefusedByDevice)
         assert plane.full() is not None
         assert outcome.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert accepted + len(refused) == 64  # each refusal is counted
         assert CONGESTED_BYTES >> 20 <= accepted <= (CONGESTED_BYTES >> 20) + 2
         theirs.setblocking(False)
         loop = asyncio.get_running_loop()

@@ -18,12 +18,14 @@ from fake_network import MODEL, Wire, expected_value, infer_request, publish_ver
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from pydantic import ValidationError
 from tritonclient.grpc import service_pb2 as messages
+from tritonclient.grpc import service_pb2_grpc
 
 from games.core import make
+from inference_server import server as server_module
 from inference_server.server import follow_front_ends
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.priorities import Priority
-from zerofleet.errors import ConfigurationError, Unavailable
+from zerofleet.errors import ConfigurationError, DeviceLost, Unavailable
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
@@ -309,6 +311,26 @@ def test_a_server_is_ready_while_a_front_end_listens(tmp_path):
     service.stopping.set()
     follow_front_ends(service, "127.0.0.1:1", 2)
     assert not service.is_ready
+
+
+async def test_front_ends_that_end_with_a_lost_device_do_not_make_the_server_ready_again(
+    publish, loader, store, positions, monkeypatch
+):
+    monkeypatch.setattr(server_module, "open_backend", lambda *_, **__: loader)
+    store.write_champion(MODEL, publish(), epoch=1, reason="test")
+    part = InferenceSettings(front_ends=2)
+    service, addresses = Service(ServerSettings(address="127.0.0.1:0", model_store=store.root, inference=part)), asyncio.Queue()
+    monkeypatch.setattr(service, "ready", lambda address: (Service.ready(service, address), addresses.put_nowait(address)))
+    serving = asyncio.create_task(server_module.serve(service, service.settings))
+    address = await addresses.get()
+    loader.networks[1].fault = lambda states: DeviceLost("CUDA error: device-side assert triggered")
+    async with open_inference_channel(address) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        code, _ = await refusal(stub.ModelInfer(infer_request(positions[0][:1], positions[1][:1]), timeout=60))
+    with pytest.raises(DeviceLost, match="device-side assert"):
+        await serving
+    assert code is grpc.StatusCode.UNAVAILABLE
+    assert addresses.empty()
 
 
 async def test_each_front_end_bounds_its_connections_by_address_and_the_device_process_counts_them(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,11 +20,13 @@ from inference_server.chosen_backend import ChosenBackend, open_backend
 from inference_server.gpu.backend import CudaBackend
 from inference_server.gpu.folding import fold_norms
 from inference_server.gpu.ladder import rung_of, rungs
+from inference_server.gpu.slots import Slots
 from inference_server.late_backend import open_cuda
 from inference_server.settings import ServerSettings
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
 from zerofleet.contracts.encodings import sample_positions
+from zerofleet.contracts.pacing import Pace, paced
 from zerofleet.errors import ConfigurationError, CorruptModel, DeviceLost, Unavailable
 from zerofleet.evaluators.native import Unsupported
 from zerofleet.presets import NetworkSettings, preset
@@ -133,6 +136,32 @@ def test_a_load_uses_the_streams_of_the_service_for_one_run_of_each_graph_alone(
     served = [step for step in device.log if step[0] == "computing"]
     graphs = 2 * len(rungs(MAX_BATCH))
     assert served == [("computing", "wait arrived"), ("computing", "replay"), ("computing", "record computed")] * graphs
+
+
+@pytest.mark.parametrize("kind", ["graphs", "torchscript"])
+def test_a_load_gives_way_before_each_evaluation_of_its_network(device, exported, monkeypatch, kind):
+    steps = []
+
+    class Watched(Pace):
+        def give_way(self):
+            steps.append("rest")
+
+    def watch(owner, name):
+        evaluate = getattr(owner, name)
+
+        def watched(*given):
+            if device.current() is device.loading:  # elsewhere a graph is replayed, which is one call on a card
+                steps.append("evaluation")
+            return evaluate(*given)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for owner, name in ((Slots, "_allocated"), (Slots, "_compute"), (CudaBackend, "_output")):
+        watch(owner, name)
+    with paced(Watched()):
+        either(kind, device).load(*exported, max_batch=MAX_BATCH)
+    assert steps.count("evaluation") >= 2 * len(rungs(MAX_BATCH))
+    assert ("evaluation", "evaluation") not in set(itertools.pairwise(steps))
 
 
 @pytest.mark.parametrize("kind", ["graphs", "torchscript"])

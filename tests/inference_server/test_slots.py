@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -48,6 +49,28 @@ class Later:
         self.wait()
         self.collected = True
         return self._network.evaluate(*self._batch)
+
+
+class Detached(Echo):
+    """An `Echo` that begins batches at once and keeps none of them; each is done when `done` is set."""
+
+    def __init__(self, done: threading.Event) -> None:
+        super().__init__()
+        self._done = done
+
+    def begin(self, states, legal) -> Detached.Batch:
+        return Detached.Batch(self, states, legal, self._done)
+
+    class Batch:
+        def __init__(self, network: Detached, states, legal, done: threading.Event) -> None:
+            self._network, self._batch, self._done = network, (states, legal), done
+
+        def wait(self) -> None:
+            assert self._done.wait(60)
+
+        def collect(self):
+            self.wait()
+            return self._network.evaluate(*self._batch)
 
 
 class Device(Echo):
@@ -210,6 +233,20 @@ async def test_closing_answers_the_batches_on_the_device_and_the_queued_requests
             flight.finish()
         await closing
     assert [task.result().output[1][0, 0] for task in tasks] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("slots", [1, SLOTS])
+async def test_a_network_out_of_service_is_freed_with_its_last_batch_and_not_with_the_next_one_of_another(slots):
+    done, freed = threading.Event(), threading.Event()
+    network = Detached(done)
+    weakref.finalize(network, freed.set)
+    async with Batcher(RequestQueue(max_batch=64, max_delay_s=0.0, max_rows=1000), slots=slots) as batcher:
+        task = asyncio.create_task(ask(batcher, network, 1))
+        await asyncio.sleep(0)
+        done.set()
+        assert (await task).output[1][0, 0] == 1
+        del network, task
+        assert await asyncio.to_thread(freed.wait, 20)
 
 
 async def test_a_lost_device_fails_every_request_once_and_is_reported(device):
