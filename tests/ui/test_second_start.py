@@ -10,6 +10,7 @@ import pytest
 from ui import catalogue
 from ui.app import create_app
 from ui.catalogue import Catalogue
+from zerofleet.library import cache_files
 from zerofleet.library.run_files import OpenRun
 
 
@@ -50,6 +51,15 @@ def test_a_run_that_was_replaced_by_another_of_the_same_name_is_opened_again(fol
     shutil.move(folder / "golden", tmp_path / "old")
     shutil.copytree(tmp_path / "old", folder / "golden")  # the same sizes and times
     Catalogue(folder, None, cache=tmp_path / "cache").runs()
+    assert opened == ["golden", "golden"]
+
+
+def test_rows_whose_fields_are_those_of_another_build_are_read_anew(folder, tmp_path, opened, monkeypatch):
+    first = Catalogue(folder, None, cache=tmp_path / "cache").runs()
+    (file,) = (tmp_path / "cache").iterdir()
+    monkeypatch.setattr(cache_files, "_first_line", lambda key, content: b"right")
+    file.write_bytes(b'right\n{"golden": [{"stamps": []}, {"name": "golden"}]}')
+    assert Catalogue(folder, None, cache=tmp_path / "cache").runs() == first
     assert opened == ["golden", "golden"]
 
 
