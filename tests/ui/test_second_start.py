@@ -10,6 +10,8 @@ import pytest
 from ui import catalogue
 from ui.app import create_app
 from ui.catalogue import Catalogue
+from ui.service import journal_cache
+from ui.settings import UiSettings
 from zerofleet.library import cache_files
 from zerofleet.library.run_files import OpenRun
 
@@ -83,3 +85,8 @@ async def test_a_page_of_a_run_whose_game_is_not_installed_says_so(folder, conne
         answer = await client.get("/runs/golden/models")
     assert answer.status_code == 400
     assert "nobodys_game" in answer.text
+
+
+def test_a_user_without_a_home_directory_has_pages_without_a_cache():
+    assert journal_cache(UiSettings(journal_cache=Path("~nobody-of-this-name/journals"))) is None
+    assert journal_cache(UiSettings(journal_cache=Path("~"))) == Path.home()
