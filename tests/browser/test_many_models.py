@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.testing.many_models import publish_chain
 
 Opener = Callable[..., Page]
@@ -51,6 +52,15 @@ def test_a_version_that_is_not_in_the_table_is_opened_by_its_address_with_lineag
     expect(detail.get_by_role("link", name="version 60 (champion)")).to_be_visible()
     detail.get_by_role("button", name="8", exact=True).click()
     expect(detail.locator("h2").first).to_have_text("Version 8")
+
+
+def test_a_comparison_offers_a_champion_that_is_older_than_the_versions_of_its_choices(open_page: Opener, runs: Path) -> None:
+    root = shutil.copytree(runs / "golden", runs / "restored")
+    publish_chain(root / "models", 505, champions={503, 504})
+    DirectoryStore(root / "models").write_champion("tic_tac_toe", 2, epoch=600, reason="rollback")
+    page = open_page("/runs/restored/compare")
+    expect(page.locator("select[name=second]")).to_have_value("2")
+    expect(page.locator("select[name=first]")).to_have_value("1")
 
 
 def test_a_comparison_offers_the_champion_and_takes_any_version_of_the_address(open_page: Opener, many: str) -> None:
