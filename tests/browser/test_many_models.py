@@ -33,6 +33,11 @@ def test_older_versions_are_added_by_a_button(open_page: Opener, many: str) -> N
     expect(page.locator("#count")).to_have_text("130 of 130 versions")
     expect(page.locator(ROWS)).to_have_count(130)
     expect(page.get_by_role("button", name="Older versions")).to_be_hidden()
+    expect(page.locator("#models")).to_be_focused()  # the button is gone
+    row = page.locator("#models").get_by_role("button", name="9", exact=True)
+    row.press("Enter")
+    expect(page.locator("#detail h2").first).to_have_text("Version 9")
+    expect(row).to_be_focused()
 
 
 def test_champions_alone_are_found_among_all_versions(open_page: Opener, many: str) -> None:
