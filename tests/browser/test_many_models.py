@@ -61,11 +61,14 @@ def test_a_version_that_is_not_in_the_table_is_opened_by_its_address_with_lineag
 
 def test_a_comparison_offers_a_champion_that_is_older_than_the_versions_of_its_choices(open_page: Opener, runs: Path) -> None:
     root = shutil.copytree(runs / "golden", runs / "restored")
-    publish_chain(root / "models", 505, champions={503, 504})
-    DirectoryStore(root / "models").write_champion("tic_tac_toe", 2, epoch=600, reason="rollback")
-    page = open_page("/runs/restored/compare")
+    publish_chain(root / "models", 8, champions={6, 7})
+    DirectoryStore(root / "models").write_champion("tic_tac_toe", 2, epoch=9, reason="rollback")
+    page = open_page("/runs/restored/ladder")
+    page.route("**/models?limit=500", lambda route: route.continue_(url=route.request.url.replace("500", "3")))
+    page.goto("/runs/restored/compare")
     expect(page.locator("select[name=second]")).to_have_value("2")
     expect(page.locator("select[name=first]")).to_have_value("1")
+    assert page.locator("select[name=first] option").all_inner_texts() == ["8", "7", "6", "2 ★", "1"]
 
 
 def test_a_comparison_offers_the_champion_and_takes_any_version_of_the_address(open_page: Opener, many: str) -> None:
