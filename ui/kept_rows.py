@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pydantic
+import structlog
 
 from zerofleet.library.cache_files import cache_name, read_cached, write_cached
 from zerofleet.library.run_files import Signature
@@ -22,6 +23,8 @@ KEY = f"rows {FORMAT}"
 
 _ROWS = pydantic.TypeAdapter(Rows)
 
+log = structlog.get_logger()
+
 
 class KeptRows:
     """Rows of a folder of runs by name, each with the signature of its files. For one thread at a time."""
@@ -34,7 +37,12 @@ class KeptRows:
     def load(self) -> Rows:
         """Return the rows that were kept."""
         content = None if self._path is None else read_cached(self._path, KEY)
-        self._kept = {} if content is None else _ROWS.validate_json(content)
+        self._kept = {}
+        if content is not None:
+            try:
+                self._kept = _ROWS.validate_json(content)
+            except pydantic.ValidationError as error:  # of a build of this release with other fields
+                log.warning("cache.not_read", path=str(self._path), error=str(error))
         return dict(self._kept)
 
     def save(self, rows: Mapping[str, tuple[Signature, RunRow]]) -> None:

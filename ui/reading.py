@@ -25,6 +25,7 @@ from zerofleet.library.game_query import GameQuery
 from zerofleet.library.heat_map import HeatMap, heat_map
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
+from zerofleet.library.match_rows import MatchQuery, page_of
 from zerofleet.library.model_list import ModelDetail, ModelList, ModelQuery
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_list import RunList, RunStatus
@@ -34,7 +35,9 @@ from zerofleet.library.stored_games import GameList, GameReplay, replay_of
 __all__ = ["ReadingEndpoints"]
 
 MOST_GAMES = 200
-DEFAULT_MODELS, MOST_MODELS = 100, 500
+DEFAULT_ROWS, MOST_ROWS = 100, 500
+"""Versions, and matches, of an answer."""
+MOST_MATCHES = 1 << 31
 MOST_RUNS = 6
 BOARD_AGE_S = 3600
 RETRY_MS = 3000  # a run that cannot be read is looked at again after this time
@@ -73,7 +76,7 @@ class ReadingEndpoints:
             Endpoint("/runs/{run}/games/{uid}/boards/{ply}", self.game_board, "Position before a move", "image/svg+xml"),
             Endpoint("/runs/{run}/games/{uid}/heat/{ply}", self.heat, "Visits of a search by cell of the board", HeatMap),
             Endpoint("/runs/{run}/ladder", self.ladder, "Ratings of champions and rungs", Ladder),
-            Endpoint("/runs/{run}/matches", self.matches, "Matches of the gate, newest first", MatchList),
+            Endpoint("/runs/{run}/matches", self.matches, "Matches of the gate, newest first", MatchList, query=_of_matches()),
             Endpoint("/runs/{run}/match", self.match, "A match with its games", MatchDetail, query=GAME_OF_MATCH[:1]),
             Endpoint("/runs/{run}/match/board", self.match_board, "Position of a match", "image/svg+xml", query=place),
         )
@@ -126,7 +129,7 @@ class ReadingEndpoints:
         """List versions of a run."""
         run, given = await self._run(request), request.query_params
         query = ModelQuery(
-            limit=number_of(request, "limit", DEFAULT_MODELS, 1, MOST_MODELS),
+            limit=number_of(request, "limit", DEFAULT_ROWS, 1, MOST_ROWS),
             before=number_of(request, "before", 0, 0, MAX_VERSION) if "before" in given else None,
             has_champions_only=bool(number_of(request, "champions", 0, 0, 1)),
         )
@@ -173,9 +176,15 @@ class ReadingEndpoints:
         return (await asyncio.to_thread(run.gate)).ladder
 
     async def matches(self, request: Request) -> BaseModel:
-        """List the matches of the gate."""
-        run = await self._run(request)
-        return (await asyncio.to_thread(run.gate)).matches
+        """List matches of the gate."""
+        run, given = await self._run(request), request.query_params
+        query = MatchQuery(
+            limit=number_of(request, "limit", DEFAULT_ROWS, 1, MOST_ROWS),
+            before=number_of(request, "before", 0, 0, MOST_MATCHES) if "before" in given else None,
+            version=number_of(request, "version", 0, 0, MAX_VERSION) if "version" in given else None,
+            opponent=number_of(request, "opponent", 0, 0, MAX_VERSION) if "opponent" in given else None,
+        )
+        return page_of((await asyncio.to_thread(run.gate)).matches, query)
 
     async def match(self, request: Request) -> BaseModel:
         """Return a match."""
@@ -206,9 +215,19 @@ def _of_games() -> tuple[Parameter, ...]:
 def _of_models() -> tuple[Parameter, ...]:
     """Return the parameters of a query for versions."""
     return (
-        Parameter("limit", "integer", f"Maximum number of versions, 1 to {MOST_MODELS}; by default {DEFAULT_MODELS}."),
+        Parameter("limit", "integer", f"Maximum number of versions, 1 to {MOST_ROWS}; by default {DEFAULT_ROWS}."),
         Parameter("before", "integer", "Version: only older ones are listed."),
         Parameter("champions", "integer", "1: only versions that are or were champion."),
+    )
+
+
+def _of_matches() -> tuple[Parameter, ...]:
+    """Return the parameters of a query for matches."""
+    return (
+        Parameter("limit", "integer", f"Maximum number of matches, 1 to {MOST_ROWS}; by default {DEFAULT_ROWS}."),
+        Parameter("before", "integer", "Number of a match, counted from the oldest: only older ones are listed."),
+        Parameter("version", "integer", "Version whose matches are listed."),
+        Parameter("opponent", "integer", "Version against which they were played."),
     )
 
 

@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
+import structlog
 import uvicorn
 
 import games
@@ -19,7 +21,9 @@ from zerofleet.errors import Unavailable
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service.lifecycle import Service
 
-__all__ = ["serve"]
+__all__ = ["journal_cache", "serve"]
+
+log = structlog.get_logger()
 
 
 class _Server(uvicorn.Server):
@@ -33,8 +37,8 @@ class _Server(uvicorn.Server):
 
 async def serve(service: Service, settings: UiSettings) -> None:
     """Serve the pages until shutdown is requested. Raises `Unavailable`. Cancellation: connections are closed."""
-    cache = None if settings.journal_cache is None else settings.journal_cache.expanduser()
-    catalogue = Catalogue(settings.runs, None if settings.runs is not None else settings.run_dir, cache=cache)
+    run_dir = None if settings.runs is not None else settings.run_dir
+    catalogue = Catalogue(settings.runs, run_dir, cache=journal_cache(settings))
     named = [name.strip() for name in settings.page_host_names.split(",") if name.strip()]
     names = (*LOOPBACK_NAMES, *named) if settings.is_loopback or named else ("*",)
     access = WorkerAccess(settings.probed_workers, plain(settings.games_token), is_elsewhere=settings.services_elsewhere)
@@ -68,6 +72,17 @@ async def serve(service: Service, settings: UiSettings) -> None:
     service.ready(f"http://{host}:{port}/")
     await asyncio.to_thread(_load_compiler)
     await work
+
+
+def journal_cache(settings: UiSettings) -> Path | None:
+    """Return the directory of what was read from journals; None where none is set, or its user has no home directory."""
+    if settings.journal_cache is None:
+        return None
+    try:
+        return settings.journal_cache.expanduser()
+    except RuntimeError as error:  # a user id without an entry and without HOME, as in a container
+        log.warning("cache.not_found", path=str(settings.journal_cache), error=str(error))
+        return None
 
 
 def _load_compiler() -> None:

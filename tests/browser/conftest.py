@@ -114,7 +114,7 @@ def address(runs: Path, nim: Path) -> Iterator[str]:
     """Return the address of the application over the runs, which has the package of a game of one's own."""
     command = [sys.executable, "-m", "ui", "--runs", str(runs), "--page-port", "0", "--log-format", "json"]
     paths = os.pathsep.join(filter(None, [str(nim), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths}
+    environment = {**os.environ, "PYTHONPATH": paths, "ZEROFLEET_JOURNAL_CACHE": str(runs.with_name("journals"))}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, cwd=ROOT, text=True, env=environment, **pipes) as process:
         try:

@@ -76,6 +76,13 @@ def test_the_curve_of_the_ladder_has_files(open_page: Opener, saved: Saver, anch
     assert colours_of(picture) > 8
 
 
+def test_a_label_of_a_chart_is_no_formula_of_a_spreadsheet(open_page: Opener, saved: Saver, runs: Path, anchored: str) -> None:
+    shutil.copytree(runs / "golden", runs / "=1+1")
+    rows = rows_of(saved(open_page(f"/runs/{anchored}/curves?with=%3D1%2B1"), "Loss", "CSV"))
+    assert "'=1+1: total" in rows[0]
+    assert float(rows[0]["step"]) > 0
+
+
 def test_the_path_of_a_test_has_files(open_page: Opener, saved: Saver, anchored: str) -> None:
     page = open_page(f"/runs/{anchored}/matches#version=2")
     rows = rows_of(saved(page, "Log-likelihood ratio", "CSV"))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.testing.many_models import publish_chain
 
 Opener = Callable[..., Page]
@@ -32,6 +33,11 @@ def test_older_versions_are_added_by_a_button(open_page: Opener, many: str) -> N
     expect(page.locator("#count")).to_have_text("130 of 130 versions")
     expect(page.locator(ROWS)).to_have_count(130)
     expect(page.get_by_role("button", name="Older versions")).to_be_hidden()
+    expect(page.locator("#models")).to_be_focused()  # the button is gone
+    row = page.locator("#models").get_by_role("button", name="9", exact=True)
+    row.press("Enter")
+    expect(page.locator("#detail h2").first).to_have_text("Version 9")
+    expect(row).to_be_focused()
 
 
 def test_champions_alone_are_found_among_all_versions(open_page: Opener, many: str) -> None:
@@ -51,6 +57,18 @@ def test_a_version_that_is_not_in_the_table_is_opened_by_its_address_with_lineag
     expect(detail.get_by_role("link", name="version 60 (champion)")).to_be_visible()
     detail.get_by_role("button", name="8", exact=True).click()
     expect(detail.locator("h2").first).to_have_text("Version 8")
+
+
+def test_a_comparison_offers_a_champion_that_is_older_than_the_versions_of_its_choices(open_page: Opener, runs: Path) -> None:
+    root = shutil.copytree(runs / "golden", runs / "restored")
+    publish_chain(root / "models", 8, champions={6, 7})
+    DirectoryStore(root / "models").write_champion("tic_tac_toe", 2, epoch=9, reason="rollback")
+    page = open_page("/runs/restored/ladder")
+    page.route("**/models?limit=500", lambda route: route.continue_(url=route.request.url.replace("500", "3")))
+    page.goto("/runs/restored/compare")
+    expect(page.locator("select[name=second]")).to_have_value("2")
+    expect(page.locator("select[name=first]")).to_have_value("1")
+    assert page.locator("select[name=first] option").all_inner_texts() == ["8", "7", "6", "2 ★", "1"]
 
 
 def test_a_comparison_offers_the_champion_and_takes_any_version_of_the_address(open_page: Opener, many: str) -> None:

@@ -90,6 +90,52 @@ def test_the_chosen_game_of_a_match_is_exported(
     assert (tmp_path / "game").read_bytes().startswith(begins)
 
 
+def test_older_matches_are_added_by_a_button_and_opened_by_their_address_before(open_page: Opener, runs: Path) -> None:
+    root, game = shutil.copytree(runs / "golden", runs / "busy"), games.make("tic_tac_toe")
+    played = [sample_match(game, RULE, match_id=f"gate/{n}/1/1", version=n, opponent=1, groups=1) for n in range(2, 108)]
+    journal = EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe")
+    journal.rewrite([event for match in played for event in match])
+    page = open_page("/runs/busy/matches#version=3")
+    expect(page.locator("#match h2").first).to_have_text("Version 3 against 1: rejected")
+    expect(page.locator("#count")).to_have_text("100 of 106 matches")
+    expect(page.locator("#matches tr.chosen")).to_have_count(0)
+    page.get_by_role("button", name="Older matches").click()
+    expect(page.locator("#count")).to_have_text("106 of 106 matches")
+    expect(page.locator("#matches tr.chosen")).to_contain_text("3 : 1")
+    expect(page.locator("#matches")).to_be_focused()  # the button is gone
+    row = page.get_by_role("button", name="4 : 1", exact=True)
+    row.press("Enter")
+    expect(page.locator("#match h2").first).to_have_text("Version 4 against 1: rejected")
+    expect(row).to_be_focused()
+    assert Axe().run(page).response["violations"] == []
+
+
+def test_of_two_matches_the_one_that_was_opened_last_is_shown(open_page: Opener, runs: Path) -> None:
+    root, game = shutil.copytree(runs / "golden", runs / "two"), games.make("tic_tac_toe")
+    played = [sample_match(game, RULE, match_id=f"gate/{n}/1/1", version=n, opponent=1, groups=1) for n in (2, 3)]
+    EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite(
+        [event for match in played for event in match]
+    )
+    page, held = open_page("/runs/two/matches"), []
+    page.route("**/match?id=gate%2F2%2F1%2F1", held.append)
+    page.get_by_role("button", name="2 : 1", exact=True).click()
+    expect(page.locator("#match")).to_contain_text("Reading the games")
+    page.get_by_role("button", name="3 : 1", exact=True).click()
+    expect(page.locator("#match h2").first).to_have_text("Version 3 against 1: rejected")
+    with page.expect_response("**/match?id=gate%2F2%2F1%2F1"):
+        held[0].continue_()
+    page.get_by_role("button", name="Next position").click()
+    expect(page.locator("#match h2").first).to_have_text("Version 3 against 1: rejected")
+    assert "id=gate%2F3%2F1%2F1" in page.url
+
+
+def test_a_version_whose_match_has_no_games_yet_says_so(open_page: Opener, runs: Path) -> None:
+    root = shutil.copytree(runs / "golden", runs / "begun")
+    begun = (Submitted(version=2, manifest_sha256="0" * 64), StatusChanged(version=2, status=CandidateStatus.PLAYING))
+    EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite(begun)
+    expect(open_page("/runs/begun/models#v2").locator("#test-path")).to_have_text("The journal has no games of the match yet.")
+
+
 def test_a_match_of_which_the_report_alone_remains_says_so(open_page: Opener) -> None:
     page = open_page("/runs/golden/models#v2")
     expect(page.locator("#test-path")).to_contain_text("The games and the path of the test are gone")

@@ -186,6 +186,7 @@ def test_the_pages_mount_the_run_directory_read_only_and_require_a_token(compose
         assert mounts[str(part)]["readOnly"] is True
         assert mounts[str(part)].get("subPath", part.name) == part.name
     assert variables["ZEROFLEET_MODEL_STORE"] == str(paths.models)
+    assert "readOnly" not in mounts[str(Path(variables["ZEROFLEET_JOURNAL_CACHE"]).parent)]
     assert Path(variables["ZEROFLEET_PAGE_TOKEN_FILE"]).parent == Path("/run/credentials")
     assert mounts["/run/credentials"]["readOnly"] is True
     pod = pods(documents)["ui"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+import structlog
 
 import games
 from zerofleet.contracts.gate_events import Event, Submitted, Tallied
-from zerofleet.library import gate_snapshot
+from zerofleet.library import cache_files, gate_snapshot
 from zerofleet.library.run_files import Gate, OpenRun
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment
@@ -120,6 +122,38 @@ def test_a_damaged_snapshot_is_ignored_and_replaced(root, tmp_path, monkeypatch,
     lines = parsed_lines(monkeypatch)
     opened(root, cache).gate()
     assert lines == []
+
+
+def test_a_snapshot_whose_fields_are_those_of_another_build_is_ignored_and_replaced(root, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    first = opened(root, cache).gate()
+    (file,) = cache.iterdir()
+    with monkeypatch.context() as changed:
+        changed.setattr(cache_files, "_first_line", lambda key, content: b"right")
+        file.write_bytes(b"right\n" + file.read_bytes().partition(b"\n")[2].replace(b'"wins":', b'"won":'))
+        assert opened(root, cache).gate() == first
+        lines = parsed_lines(changed)
+        assert opened(root, cache).gate() == first
+        assert lines == []
+
+
+def test_unfinished_and_surplus_files_of_the_cache_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_files, "MOST_FILES", 2)
+    old = [tmp_path / f"{name}.cached" for name in ("a", "b")]
+    left, fresh, other = (tmp_path / name for name in ("a.cached.7-0.tmp", "b.cached.8-0.tmp", "notes.txt"))
+    for number, path in enumerate((*old, left, other)):
+        path.write_bytes(b"")
+        os.utime(path, (number, number))
+    fresh.write_bytes(b"")
+    cache_files.write_cached(tmp_path / "c.cached", "key", b"content")
+    assert {path.name for path in tmp_path.iterdir()} == {"b.cached", "c.cached", fresh.name, other.name}
+
+
+def test_a_file_that_another_process_removes_meanwhile_is_no_fault(tmp_path):
+    (tmp_path / "gone.cached").symlink_to(tmp_path / "removed")
+    with structlog.testing.capture_logs() as logged:
+        cache_files.write_cached(tmp_path / "c.cached", "key", b"content")
+    assert logged == []
 
 
 def test_a_cache_directory_that_cannot_be_written_costs_the_snapshot_alone(root, tmp_path):

@@ -85,6 +85,36 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object
     return found
 
 
+async def test_pages_of_matches_lead_from_the_newest_to_the_oldest_although_a_new_one_begins(runs, tmp_path, connected):
+    root, path = shutil.copytree(runs / "golden", tmp_path / "long"), tmp_path / "long" / "gatekeeper" / JOURNAL_FILE
+    played = [sample_match(GAME, RULE, match_id=f"gate/{n}/1/1", version=n, opponent=1, groups=1) for n in range(2, 10)]
+    EventJournal(path, model="tic_tac_toe").rewrite([event for match in played[:-1] for event in match])
+    app, seen, before = create_app(Catalogue(tmp_path, None)), [], {}
+    async with app.router.lifespan_context(app), connected(app) as client:
+        while before is not None:
+            found = (await client.get(f"/api/v1/runs/{root.name}/matches", params={"limit": 3, **before})).json()
+            seen += [row["version"] for row in found["matches"]]
+            before = None if found["next_before"] is None else {"before": found["next_before"]}
+            if len(seen) == 3:
+                for event in played[-1]:
+                    EventJournal(path, model="tic_tac_toe").append(event)
+    assert seen == [8, 7, 6, 5, 4, 3, 2]
+    assert found["total"] == 8
+
+
+async def test_the_matches_of_a_version_are_found_among_all(gate):
+    for asked, total in (({"version": 2}, 1), ({"version": 2, "opponent": 1}, 1), ({"version": 2, "opponent": 3}, 0)):
+        found = (await gate.get("/api/v1/runs/rated/matches", params=asked)).json()
+        assert (found["total"], len(found["matches"]), found["next_before"]) == (total, total, None)
+
+
+@pytest.mark.parametrize("asked", ["limit=0", "limit=501", "before=-1", "version=x"])
+async def test_a_page_of_matches_outside_of_the_bounds_is_refused_with_them(gate, asked):
+    answer = await gate.get(f"/api/v1/runs/rated/matches?{asked}")
+    assert answer.status_code == 400
+    assert asked.partition("=")[0] in answer.json()["error"]
+
+
 async def test_a_match_has_its_path_between_the_bounds_and_its_pairs(gate):
     found = (await gate.get("/api/v1/runs/rated/match", params={"id": MATCH})).json()
     assert (found["llr_low"], found["llr_high"]) == (RULE.sprt.lower, RULE.sprt.upper)

@@ -14,6 +14,7 @@ import pytest
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from zerofleet.cli import main
+from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.testing.many_models import publish_chain
 
 MODELS = "/api/v1/runs/long/models"
@@ -52,6 +53,18 @@ async def test_champions_alone_are_counted_and_paged(many):
     assert ([row["version"] for row in found["versions"]], found["total"], found["next_before"]) == ([7, 2], 3, 2)
     rest = (await many.get(MODELS, params={"champions": 1, "limit": 2, "before": 2})).json()
     assert ([row["version"] for row in rest["versions"]], rest["next_before"]) == ([1], None)
+
+
+async def test_every_page_names_the_champion_although_an_older_version_was_restored(runs, tmp_path, connected):
+    root = shutil.copytree(runs / "golden", tmp_path / "long")
+    publish_chain(root / "models", 12, champions={7, 9})
+    DirectoryStore(root / "models").write_champion("tic_tac_toe", 2, epoch=20, reason="rollback")
+    app = create_app(Catalogue(tmp_path, None))
+    async with app.router.lifespan_context(app), connected(app) as client:
+        newest = (await client.get(MODELS, params={"limit": 3})).json()
+        with_one_before = (await client.get(MODELS, params={"champions": 1, "limit": 2, "before": 3})).json()
+    assert (newest["champion"], [row["version"] for row in newest["versions"]]) == (2, [12, 11, 10])
+    assert [(row["version"], row["is_champion"]) for row in with_one_before["versions"]] == [(2, True), (1, False)]
 
 
 async def test_a_version_names_its_ancestors_up_to_the_bound(many):

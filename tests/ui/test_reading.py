@@ -241,6 +241,16 @@ async def test_the_csv_of_overlaid_runs_has_the_rows_of_each_run_under_its_name(
     assert (refused.status_code, missing.status_code) == (400, 404)
 
 
+async def test_the_name_of_a_run_is_no_formula_of_a_spreadsheet(runs, tmp_path, connected):
+    hostile = '=HYPERLINK("x")'
+    for name in ("one", hostile):
+        shutil.copytree(runs / "golden", tmp_path / name)
+    app = create_app(Catalogue(tmp_path, None))
+    async with app.router.lifespan_context(app), connected(app) as client:
+        answer = await client.get("/api/v1/runs/one/curves.csv", params={"with": hostile})
+    assert {row["run"] for row in csv.DictReader(answer.text.splitlines())} == {"one", f"'{hostile}"}
+
+
 async def test_models_have_verdict_match_and_manifest_without_a_service(client):
     listed = (await client.get("/api/v1/runs/golden/models")).json()
     assert [(row["version"], row["status"]) for row in listed["versions"]] == [(2, "champion"), (1, "former champion")]

@@ -10,6 +10,9 @@ import pytest
 from ui import catalogue
 from ui.app import create_app
 from ui.catalogue import Catalogue
+from ui.service import journal_cache
+from ui.settings import UiSettings
+from zerofleet.library import cache_files
 from zerofleet.library.run_files import OpenRun
 
 
@@ -53,6 +56,15 @@ def test_a_run_that_was_replaced_by_another_of_the_same_name_is_opened_again(fol
     assert opened == ["golden", "golden"]
 
 
+def test_rows_whose_fields_are_those_of_another_build_are_read_anew(folder, tmp_path, opened, monkeypatch):
+    first = Catalogue(folder, None, cache=tmp_path / "cache").runs()
+    (file,) = (tmp_path / "cache").iterdir()
+    monkeypatch.setattr(cache_files, "_first_line", lambda key, content: b"right")
+    file.write_bytes(b'right\n{"golden": [{"stamps": []}, {"name": "golden"}]}')
+    assert Catalogue(folder, None, cache=tmp_path / "cache").runs() == first
+    assert opened == ["golden", "golden"]
+
+
 async def test_a_page_is_answered_before_its_run_is_opened(folder, opened, connected):
     app = create_app(Catalogue(folder, None))
     async with app.router.lifespan_context(app), connected(app) as client:
@@ -73,3 +85,8 @@ async def test_a_page_of_a_run_whose_game_is_not_installed_says_so(folder, conne
         answer = await client.get("/runs/golden/models")
     assert answer.status_code == 400
     assert "nobodys_game" in answer.text
+
+
+def test_a_user_without_a_home_directory_has_pages_without_a_cache():
+    assert journal_cache(UiSettings(journal_cache=Path("~nobody-of-this-name/journals"))) is None
+    assert journal_cache(UiSettings(journal_cache=Path("~"))) == Path.home()

@@ -150,8 +150,10 @@ byId("cancel").addEventListener("click", () => asking?.abort());
 byId("differences").addEventListener("change", manifests);
 
 try {
-  const [newest, champions] = await Promise.all([`limit=${MOST_OFFERED}`, "champions=1&limit=2"].map((wanted) => fetchJson(`${path("runs", run, "models")}?${wanted}`)));
-  const known = new Map([...newest.versions, ...champions.versions].filter((row) => row.status !== "corrupt").map((row) => [row.version, row]));
+  const read = (wanted) => fetchJson(`${path("runs", run, "models")}?${new URLSearchParams(wanted)}`);
+  const newest = await read({ limit: MOST_OFFERED });
+  const champions = newest.champion === null ? [] : (await read({ champions: 1, limit: 2, before: newest.champion + 1 })).versions; // with the one before
+  const known = new Map([...newest.versions, ...champions].filter((row) => row.status !== "corrupt").map((row) => [row.version, row]));
   const rows = [...known.values()].sort((one, other) => other.version - one.version);
   for (const name of ["first", "second"]) form.elements[name].append(...rows.map((row) => el("option", { value: row.version }, `${row.version}${champion(row)}`)));
   if (rows.length < 2) {

@@ -35,7 +35,12 @@ export function exports(address) {
   return el("div", { class: "export", role: "group", "aria-label": "Export of the game" }, el("span", {}, "Export"), buttons, said);
 }
 
-const cell = (value) => (value === null || value === undefined ? "" : /[",\n\r]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+/** Return a cell of CSV; a text that a spreadsheet would execute as a formula, such as the name of a run, begins with an apostrophe. */
+function cell(value) {
+  const text = typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? "");
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
 const asCsv = ({ columns, rows }) => [columns, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
 
 /**

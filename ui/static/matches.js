@@ -5,11 +5,14 @@ import { testFigure } from "./llr_path.js";
 const POINTS = ["0", "½", "1", "1½", "2"];
 const KINDS = { gate: "gate match", measurement: "measurement" };
 const STATES = { open: "in progress", ended: "no verdict" };
-let matches = [], detail = null, ply = 0, shown = null, chosen = 0; // chosen: place of the game in the shown pair
+const PAGE = 100, MOST_AT_ONCE = 500; // rows of an answer
+let matches = [], total = 0, before = null, opened = null, turn = 0; // opened: key of the match that is shown
+let detail = null, ply = 0, shown = null, chosen = 0; // chosen: place of the game in the shown pair
 let isOpen = false; // whether players hide nothing, so that moves alone name a position
 
 const verdict = (row) => (row.state === "decided" ? row.status : STATES[row.state]);
 const score = ({ wins, draws, losses }) => `+${wins} =${draws} −${losses}`;
+const key = (row) => row.id || `${row.version}:${row.opponent}`; // a report without games has no id
 const query = (values) => new URLSearchParams(values).toString();
 const outcome = (points) => (points === null ? "incomplete" : `${POINTS[Math.round(4 * points)]} of 2`);
 
@@ -80,10 +83,14 @@ function openPair(pair, { place = 0, at = pair.opening_plies } = {}) {
 
 const summary = (row) => el("p", {}, `${row.wins} won, ${row.draws} drawn, ${row.losses} lost in ${count(row.pairs)} pairs: ${percent(row.share)} of the points (95 % interval ${percent(row.share_low)} to ${percent(row.share_high)}).`);
 
+const page = (values) => fetchJson(`${path("runs", run, "matches")}?${query(values)}`);
+
 /** Return the match that the address names: by id, or by version and opponent as the page of models does. */
-function named(asked) {
-  if (asked.has("id")) return matches.find((row) => row.id && row.id === asked.get("id"));
-  const of = matches.filter((row) => String(row.version) === asked.get("version") && [null, String(row.opponent)].includes(asked.get("opponent")));
+async function named(asked) {
+  if (asked.has("id")) return { id: asked.get("id") };
+  if (!asked.has("version")) return null;
+  const opponent = asked.has("opponent") ? { opponent: asked.get("opponent") } : {};
+  const of = (await page({ version: asked.get("version"), ...opponent, limit: MOST_AT_ONCE })).matches;
   return of.find((row) => row.id && row.state !== "ended") ?? of.find((row) => row.id) ?? of[0];
 }
 
@@ -95,8 +102,9 @@ function place(asked) {
 }
 
 async function open(row, asked = new URLSearchParams()) {
-  list(row);
-  const home = byId("match");
+  const mine = (turn += 1), home = byId("match"); // the match that was opened last is shown
+  opened = key(row);
+  mark();
   home.hidden = false;
   byId("pair").hidden = true;
   if (!row.id) {
@@ -105,10 +113,12 @@ async function open(row, asked = new URLSearchParams()) {
       el("p", { class: "dim" }, `Log-likelihood ratio ${signed(row.log_likelihood_ratio)}. The games and the path of the test are gone: the gatekeeper was started again, and kept the report.`));
     return;
   }
-  const say = (passed) => home.replaceChildren(el("p", { class: "dim", role: "status" }, `Reading the games… ${passed}`.trim()));
+  const say = (passed) => mine === turn && home.replaceChildren(el("p", { class: "dim", role: "status" }, `Reading the games… ${passed}`.trim()));
   say("");
   try {
-    detail = await patiently(() => fetchJson(`${path("runs", run, "match")}?${query({ id: row.id })}`), say);
+    const found = await patiently(() => fetchJson(`${path("runs", run, "match")}?${query({ id: row.id })}`), say);
+    if (mine !== turn) return;
+    detail = found;
     history.replaceState(null, "", `#${query({ id: row.id })}`);
     home.replaceChildren(
       el("h2", {}, `Version ${detail.version} against ${detail.opponent}: ${verdict(detail)}`),
@@ -120,11 +130,17 @@ async function open(row, asked = new URLSearchParams()) {
       el("ul", { class: "choice-list" }, detail.games.map((pair) => el("li", {}, el("button", { type: "button", class: pair.is_counted ? "" : "dim", title: pair.is_counted ? "" : "not counted", onclick: () => openPair(pair) }, `${pair.number}: ${pair.points === null ? "…" : POINTS[Math.round(4 * pair.points)]}`)))));
     if (detail.games.length) openPair(...place(asked));
   } catch (error) {
-    home.replaceChildren(el("p", { class: "error-text" }, error.message));
+    if (mine === turn) home.replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 }
 
-function list(chosen) {
+/** Mark the row of the match that is shown. */
+const mark = () => byId("matches").querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("chosen", key(matches[i]) === opened));
+
+function list() {
+  byId("count").textContent = matches.length ? `${count(matches.length)} of ${count(total)} matches` : "";
+  if (before === null && document.activeElement === byId("more")) byId("matches").focus();
+  byId("more").hidden = before === null;
   byId("matches").replaceChildren(table([
     ["versions", (row) => (row.id ? el("button", { type: "button", class: "link", onclick: () => open(row) }, `${row.version} : ${row.opponent}`) : `${row.version} : ${row.opponent}`)],
     ["match", (row) => KINDS[row.kind] ?? ""],
@@ -134,24 +150,33 @@ function list(chosen) {
     ["95 % interval", (row) => `${percent(row.share_low)} to ${percent(row.share_high)}`, { right: true }],
     ["llr", (row) => signed(row.log_likelihood_ratio), { right: true }],
     ["pairs by points", (row) => histogram(row.pentanomial)],
-  ], matches, { caption: "Matches, newest first", rowClass: (row) => (row === chosen ? "chosen" : "") }));
+  ], matches, { caption: "Matches, newest first" }));
+  mark();
+}
+
+/** Add older matches; one that came down by a place as the oldest report was dropped is shown once. */
+async function more() {
+  const found = await page({ limit: PAGE, before }), known = new Set(matches.map(key));
+  matches = [...matches, ...found.matches.filter((row) => !known.has(key(row)))];
+  [total, before] = [found.total, found.next_before];
+  list();
 }
 
 try {
-  const [found, { games }] = await Promise.all([fetchJson(path("runs", run, "matches")), fetchJson(path("games"))]);
+  const [found, { games }] = await Promise.all([page({ limit: PAGE }), fetchJson(path("games"))]);
   isOpen = games.some((one) => one.game === game && one.information === "perfect");
-  matches = found.matches;
+  [matches, total, before] = [found.matches, found.total, found.next_before];
   notice(matches.length ? (found.fault && `The bounds of the test are unknown: ${found.fault}`) : "No match has been played yet.");
   byId("rule").textContent = found.rule ? `Rule: ${found.rule}. A match opens while the journal holds its games: until the gatekeeper is started again.` : "";
   byId("matches").hidden = !matches.length;
-  list(null);
+  list();
   const follow = async () => {
-    const asked = new URLSearchParams(location.hash.slice(1)), row = named(asked);
+    const asked = new URLSearchParams(location.hash.slice(1)), row = await named(asked);
     if (row) await open(row, asked);
     else if (asked.has("version")) notice(`No match of version ${asked.get("version")} is recorded.`);
-    else if (asked.has("id")) notice("This match is not recorded.");
   };
-  addEventListener("hashchange", follow);
+  addEventListener("hashchange", () => follow().catch((error) => notice(error.message, true)));
+  byId("more").addEventListener("click", () => more().catch((error) => notice(error.message, true)));
   await follow();
 } catch (error) {
   notice(error.message, true);

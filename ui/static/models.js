@@ -11,6 +11,7 @@ const score = ({ match }) => (match ? `+${match.wins} =${match.draws} −${match
 function list() {
   byId("count").textContent = `${count(models.length)} of ${count(total)} ${byId("champions").checked ? "champions" : "versions"}`;
   byId("models").hidden = !models.length;
+  if (before === null && document.activeElement === byId("more")) byId("models").focus();
   byId("more").hidden = before === null;
   byId("models").replaceChildren(table([
     ["version", (row) => el("button", { type: "button", class: "link", onclick: () => open(row.version) }, `${row.version}`), { right: true }],
@@ -21,8 +22,12 @@ function list() {
     ["steps", (row) => count(row.train_steps), { right: true }],
     ["games", (row) => count(row.games_seen), { right: true }],
     ["parent", (row) => row.parent_version ?? "–", { right: true }],
-  ], models, { caption: "Versions, newest first", rowClass: (row) => (String(row.version) === location.hash.slice(2) ? "chosen" : row.is_champion ? "champion" : "") }));
+  ], models, { caption: "Versions, newest first", rowClass: (row) => (row.is_champion ? "champion" : "") }));
+  mark();
 }
+
+/** Mark the row of the version that is shown. */
+const mark = () => byId("models").querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("chosen", String(models[i].version) === location.hash.slice(2)));
 
 /** Return the histogram of game pairs by the candidate's points. */
 function histogram(pairs) {
@@ -63,7 +68,7 @@ async function showPath({ version, match_id: id, match }) {
   const home = byId("test-path");
   if (!home) return;
   if (!id) {
-    home.replaceChildren(el("p", { class: "dim" }, "The games and the path of the test are gone: the gatekeeper was started again, and kept the report."));
+    home.replaceChildren(el("p", { class: "dim" }, match ? "The games and the path of the test are gone: the gatekeeper was started again, and kept the report." : "The journal has no games of the match yet."));
     return;
   }
   home.replaceChildren(el("p", { class: "dim", role: "status" }, "Reading the games of the match…"));
@@ -74,7 +79,7 @@ async function showPath({ version, match_id: id, match }) {
 
 async function open(version) {
   history.replaceState(null, "", `#v${version}`);
-  list();
+  mark();
   const detail = byId("detail");
   detail.hidden = false;
   detail.replaceChildren(el("p", { class: "dim" }, `Reading version ${version}…`));

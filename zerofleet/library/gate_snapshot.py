@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pydantic
+import structlog
 
 from zerofleet.contracts.gate_events import EVENTS, SCHEMA
 from zerofleet.library.cache_files import cache_name, read_cached, write_cached
@@ -28,6 +29,8 @@ LEAST_GROWTH_BYTES = 256 << 10
 _MARK = pydantic.TypeAdapter(Mark)
 _ROWS = pydantic.TypeAdapter(tuple[MatchRow, ...])
 
+log = structlog.get_logger()
+
 
 class GateSnapshots:
     """Snapshot of one journal in a cache directory. For one thread at a time."""
@@ -40,16 +43,20 @@ class GateSnapshots:
     def load(self, record: GateRecord, rules: str) -> tuple[Mark, list[MatchRow]] | None:
         """Fold the snapshot into an empty record; return its place and the rows of closed matches, None without a valid one.
 
-        The caller compares the journal before the place.
+        The caller compares the journal before the place; after None the record may hold a part of the snapshot.
         """
         content = read_cached(self._path, _key(record.model, rules))
         if content is None:
             return None
         mark, rows, *events = content.splitlines()
-        fold_all(record, map(EVENTS.validate_json, events))
-        found = _MARK.validate_json(mark)
+        try:
+            found, closed = _MARK.validate_json(mark), list(_ROWS.validate_json(rows))
+            fold_all(record, map(EVENTS.validate_json, events))
+        except pydantic.ValidationError as error:  # of a build of this release with other fields
+            log.warning("cache.not_read", path=str(self._path), error=str(error))
+            return None
         self._saved_bytes = found.size_bytes
-        return found, list(_ROWS.validate_json(rows))
+        return found, closed
 
     def save(self, record: GateRecord, rules: str, mark: Mark | None, closed: Sequence[MatchRow]) -> None:
         """Write a snapshot where the journal has grown enough since the last one."""

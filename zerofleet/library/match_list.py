@@ -16,7 +16,7 @@ from zerofleet.contracts.gate_events import TRIAL_MATCH
 from zerofleet.contracts.promotions import Candidate, MatchReport
 from zerofleet.errors import ConfigurationError, ModelNotFound
 from zerofleet.library.gate_snapshot import GateSnapshots
-from zerofleet.library.match_rows import Kind, MatchRow, Stage
+from zerofleet.library.match_rows import Kind, MatchList, MatchRow, Stage
 from zerofleet.library.run_settings import gate_settings
 from zerofleet.library.values import Value
 from zerofleet.presets.gate_rules import stopping_rule, trial_rule
@@ -39,16 +39,6 @@ __all__ = [
     "match_detail",
     "stored_match_of",
 ]
-
-
-class MatchList(Value):
-    """Matches of a run, newest first."""
-
-    matches: tuple[MatchRow, ...]
-    rule: str
-    """Settings of the gate, in words."""
-    fault: str
-    """Reason why the settings of the gate are unknown; empty where they are known."""
 
 
 class MatchGame(Value):
@@ -167,7 +157,8 @@ def _listed(record: GateRecord, closed: Sequence[MatchRow], rules: _Rules) -> Ma
         if one.match is not None and (version, one.match.champion_version) not in told
     ]
     listed = [row.model_copy(update={"status": _status(record, row.version)}) for row in (*reports, *rows)]
-    return MatchList(matches=tuple(reversed(listed)), rule=rules.words, fault=rules.fault)
+    matches = tuple(reversed(listed))
+    return MatchList(matches=matches, total=len(matches), next_before=None, rule=rules.words, fault=rules.fault)
 
 
 def stored_match_of(listed: MatchList, version: int) -> str:

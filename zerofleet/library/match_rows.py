@@ -1,12 +1,13 @@
-"""Row of a match of the gate, from the point of view of the version that is measured."""
+"""Rows of the matches of the gate, each from the point of view of the version that is measured, and their pages."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from zerofleet.library.values import Value
 
-__all__ = ["Kind", "MatchRow", "Stage"]
+__all__ = ["Kind", "MatchList", "MatchQuery", "MatchRow", "Stage", "page_of"]
 
 Kind = Literal["gate", "measurement", ""]
 Stage = Literal["open", "decided", "ended"]
@@ -46,3 +47,40 @@ class MatchRow(Value):
     """Bound at which the version fails; None without a sequential test, or while its settings are unknown."""
     llr_high: float | None
     """Bound at which it passes."""
+
+
+class MatchList(Value):
+    """Matches of a run, newest first."""
+
+    matches: tuple[MatchRow, ...]
+    total: int
+    """Number of matches, those of other pages included."""
+    next_before: int | None
+    """Number with which a query for older matches goes on; None where none is left."""
+    rule: str
+    """Settings of the gate, in words."""
+    fault: str
+    """Reason why the settings of the gate are unknown; empty where they are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchQuery:
+    """Wanted matches, newest first."""
+
+    limit: int
+    """Maximum number of matches."""
+    before: int | None = None
+    """Number of a match, counted from the oldest as 1: only older ones are listed. It stays while newer matches begin."""
+    version: int | None = None
+    """Version whose matches are wanted; None for all."""
+    opponent: int | None = None
+    """Version against which they were played; None for any."""
+
+
+def page_of(listed: MatchList, query: MatchQuery) -> MatchList:
+    """Return the wanted matches of a list of all; numbers and total are those of the matches of the wanted players."""
+    wanted = [row for row in listed.matches if query.version in {None, row.version} and query.opponent in {None, row.opponent}]
+    older = wanted if query.before is None else wanted[max(0, len(wanted) - query.before + 1) :]
+    shown = older[: query.limit]
+    next_before = len(older) - len(shown) + 1 if len(shown) < len(older) else None
+    return listed.model_copy(update={"matches": tuple(shown), "total": len(wanted), "next_before": next_before})

@@ -109,6 +109,8 @@ class ModelList(Value):
     """Number of stored versions, of champions present and former where these alone are listed."""
     next_before: int | None
     """Version with which a query for older ones goes on; None where none is left."""
+    champion: int | None
+    """Present champion, listed or not; None before the first promotion."""
     versions: tuple[ModelEntry, ...]
 
 
@@ -176,7 +178,8 @@ def list_models(
     shown = older if query.limit is None else older[max(0, len(older) - query.limit) :]
     rows = _entries(store, model, candidates, _by_name(ladder), promotions, reversed(shown))
     next_before = shown[0] if len(shown) < len(older) else None
-    return ModelList(model=model, total=len(stored), next_before=next_before, versions=tuple(rows))
+    champion = None if promotions.champion is None else promotions.champion.version
+    return ModelList(model=model, total=len(stored), next_before=next_before, champion=champion, versions=tuple(rows))
 
 
 def stored_entries(

@@ -37,6 +37,8 @@ __all__ = [
 ]
 
 MOST_POINTS = 1500
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a text that spreadsheets take for a formula."""
 WINDOW_ROWS = 6  # a minute of the supervisor's rows
 Group = Literal["trainer", "run", "accuracy", "seats"]
 
@@ -177,16 +179,21 @@ def as_csv(found: RunSeries, group: Group) -> str:
 def overlaid_csv(found: Mapping[str, RunSeries], group: Group) -> str:
     """Return the series of several runs as CSV: the name of the run and the columns of `as_csv`, those of all the runs.
 
-    A cell is empty where the run has no such series.
+    A cell is empty where the run has no such series. A name that a spreadsheet would execute as a formula begins with an
+    apostrophe.
     """
     tables = {name: list(csv.reader(io.StringIO(as_csv(one, group)))) for name, one in found.items()}
-    columns = list(dict.fromkeys(column for head, *_ in tables.values() for column in head))
+    columns = list(dict.fromkeys(column for table in tables.values() for column in table[0]))
     text = io.StringIO()
     rows = csv.DictWriter(text, ["run", *columns], restval="", lineterminator="\n")
     rows.writeheader()
     for name, (head, *cells) in tables.items():
-        rows.writerows({"run": name} | dict(zip(head, row, strict=True)) for row in cells)
+        rows.writerows({"run": _plain(name)} | dict(zip(head, row, strict=True)) for row in cells)
     return text.getvalue()
+
+
+def _plain(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _axes(metrics: Mapping[str, np.ndarray], group: Group, games: str, began_s: float) -> dict[str, np.ndarray]:
