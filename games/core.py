@@ -396,8 +396,5 @@ def move_value(game: Any, state: State, action: int) -> float:
 
 @_optional
 def estimate(game: Any, state: State, out: np.ndarray) -> None:
-    """Write a heuristic evaluation for each player into `out` (float32 [P]), between -1 and 1.
-
-    For depth-limited searches: a certain win is worth more than any estimate.
-    """
+    """Write a heuristic value for each player, between -1 and 1 and below a certain win, into `out` (float32 [P])."""
     out[:] = 0.0
