@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 import games
 from zerofleet.contracts.gate_events import StatusChanged, Submitted
@@ -117,7 +117,11 @@ def test_of_two_matches_the_one_that_was_opened_last_is_shown(open_page: Opener,
         [event for match in played for event in match]
     )
     page, held = open_page("/runs/two/matches"), []
-    page.route("**/match?id=gate%2F2%2F1%2F1", held.append)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/match?id=gate%2F2%2F1%2F1", hold)
     page.get_by_role("button", name="2 : 1", exact=True).click()
     expect(page.locator("#match")).to_contain_text("Reading the games")
     page.get_by_role("button", name="3 : 1", exact=True).click()
@@ -131,7 +135,7 @@ def test_of_two_matches_the_one_that_was_opened_last_is_shown(open_page: Opener,
 
 def test_a_version_whose_match_has_no_games_yet_says_so(open_page: Opener, runs: Path) -> None:
     root = shutil.copytree(runs / "golden", runs / "begun")
-    begun = (Submitted(version=2, manifest_sha256="0" * 64), StatusChanged(version=2, status=CandidateStatus.PLAYING))
+    begun = (Submitted(version=2, manifest_sha256="0" * 64), StatusChanged(version=2, status=CandidateStatus.TRIAL))
     EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite(begun)
     expect(open_page("/runs/begun/models#v2").locator("#test-path")).to_have_text("The journal has no games of the match yet.")
 
