@@ -220,10 +220,9 @@ def _class_of(name: str) -> Any:
             raise UnknownGame(f"the game {name!r} cannot be loaded from {offer.value!r}: {error!r}") from error
         if name not in _CLASSES:
             raise UnknownGame(f"{offer.value!r} is offered as the game {name!r} but registers no game of that name")
-    try:
-        return _CLASSES[name]
-    except KeyError:
-        raise UnknownGame(f"no game is called {name!r}; available: {', '.join(available())}") from None
+    if name not in _CLASSES:
+        raise UnknownGame(f"no game is called {name!r}; available: {', '.join(available())}")
+    return _CLASSES[name]
 
 
 def _offered() -> dict[str, EntryPoint]:
@@ -238,9 +237,8 @@ def _optional(stub: Rule) -> Rule:
 
 def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
     """Return a function, documented by the stub, that calls the rule registered for the type of its first argument."""
-    name = stub.__name__
+    name, parameters = stub.__name__, list(inspect.signature(stub).parameters)
     rules = _RULES.setdefault(name, {})
-    parameters = list(inspect.signature(stub).parameters)
 
     def dispatch(game: Any, *arguments: Any) -> Any:
         found = rules.get(type(game), fallback)
@@ -249,8 +247,7 @@ def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
         return found(game, *arguments)
 
     dispatch.__name__ = dispatch.__qualname__ = name
-    dispatch.__doc__ = stub.__doc__
-    dispatch.__module__ = stub.__module__
+    dispatch.__doc__, dispatch.__module__ = stub.__doc__, stub.__module__
 
     def choose(game: Any, *arguments: Any) -> Callable[..., Any] | None:
         cls = getattr(game, "instance_class", None) if isinstance(game, types.BaseNamedTuple) else None

@@ -102,7 +102,7 @@ class _Convolution(torch.autograd.Function):
 
 
 class _Plan(NamedTuple):
-    """Parts of a chain that are not tensors."""
+    """Parts of a chain besides its tensors."""
 
     kernel: Kernel
     norms: tuple[nn.BatchNorm2d, ...]

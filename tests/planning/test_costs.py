@@ -72,6 +72,24 @@ def test_costs_that_are_not_above_0_are_refused_by_name_and_with_them_the_plan_o
         plan_for(ConnectFour(), example, gpus=1, workers=1)
 
 
+@pytest.mark.parametrize("figure", [-93.7, float("nan"), float("inf")])
+def test_evaluations_of_a_game_that_are_no_number_from_0_up_are_refused(example, figure):
+    measured = json.loads(example.read_text())
+    measured["measured"]["serve"]["figures"]["positions_per_game"] = figure
+    example.write_text(json.dumps(measured))
+    with pytest.raises(ConfigurationError, match=rf"costs\.json has serve\.positions_per_game = {figure!r}, wanted"):
+        read_costs(example, game="connect_four")
+
+
+@pytest.mark.parametrize("figures", [{}, {"positions_per_game": 0.0}])
+def test_evaluations_of_a_game_may_be_missing_or_not_counted(example, figures):
+    measured = json.loads(example.read_text())
+    measured["measured"]["serve"]["figures"].pop("positions_per_game", None)
+    measured["measured"]["serve"]["figures"].update(figures)
+    example.write_text(json.dumps(measured))
+    assert read_costs(example, game="connect_four").evaluations_per_game == 0.0
+
+
 def test_a_file_is_parsed_again_only_when_it_changed(example, monkeypatch):
     parsed, from_json = [], costs.from_json
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -424,6 +425,20 @@ def test_direct_games_of_encodings_let_each_network_read_its_own():
             assert read == tuple(
                 {"encoding": network.split(".")[1]} for network in (meeting.subject_network, meeting.opponent_network)
             )
+
+
+@pytest.mark.parametrize("experiment", ["duels", "encoding_duels"])
+@pytest.mark.parametrize("profile", ["quick", "full"])
+def test_direct_games_decide_a_claim_only_of_networks_with_the_games_of_training_that_it_states(experiment, profile):
+    thesis = load_thesis("connect_four_td")
+    stages = {one.stage.id: one.stage for one in plan(thesis, profile, only=[experiment], seeds=1)}
+    for claim in thesis.experiment(experiment).claims:
+        (stated,) = re.findall(r"after ([0-9,]+) games", claim.text)
+        needs = stages[name].needs if (name := f"{experiment}.{claim.arm}.0") in stages else ()
+        trained = [stage.games for need in needs if isinstance(stage := stages[need], TdStage)]
+        assert len(trained) in {0, 2}
+        if claim.profile in {"", profile}:
+            assert all(games == int(stated.replace(",", "")) for games in trained), claim.text
 
 
 def test_a_stage_whose_network_would_play_in_an_untrained_view_is_refused():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -109,7 +110,9 @@ async def test_nothing_is_copied_while_nobody_asks_and_again_nothing_once_nobody
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, seen_services: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(spectators, "WATCHED_S", 0.05)
+    monkeypatch.setattr(spectators, "WATCHED_S", 4321.25)  # as no other timer
+    expiries = timers_of(monkeypatch, spectators.WATCHED_S)
+    monkeypatch.setattr(spectators, "FIRST_COPY_S", 600.0)
     reads = {"moves": 0, "note": 0}
 
     def counting(owner: type, name: str) -> None:
@@ -129,12 +132,24 @@ async def test_nothing_is_copied_while_nobody_asks_and_again_nothing_once_nobody
         assert reads == {"moves": 0, "note": 0}
         assert (await shown(seen_services[0])).games
         assert min(reads.values()) > 0
-        for _ in range(20):
-            last = dict(reads)
-            await stream.until(len(stream.published) + 40)
-            if last == reads:
-                break
+        expiries[-1]()
+        last = dict(reads)
+        await stream.until(len(stream.published) + 40)
         assert last == reads
+
+
+def timers_of(monkeypatch: pytest.MonkeyPatch, delay_s: float) -> list[Callable[[], object]]:
+    """Return the list that receives the callback of each timer with this delay, for the test to call in place of the time."""
+    loop, found = asyncio.get_running_loop(), list[Callable[[], object]]()
+    call_later = loop.call_later
+
+    def note(delay: float, callback: Callable[..., object], *arguments: Any, **options: Any) -> asyncio.TimerHandle:
+        if delay == delay_s:
+            found.append(functools.partial(callback, *arguments))
+        return call_later(delay, callback, *arguments, **options)
+
+    monkeypatch.setattr(loop, "call_later", note)
+    return found
 
 
 class Slots:

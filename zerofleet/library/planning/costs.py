@@ -44,6 +44,8 @@ _NUMBERS: tuple[tuple[Kind, str], ...] = (
     ("train", "disk_bytes_per_game"),
     ("train", "bytes_per_sample"),
 )
+_COUNTED = "positions_per_game"
+"""Figure of `serve` that files of earlier versions lack, and that is 0 where games took too long to be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,8 @@ def read_costs(path: Path | None, *, game: str) -> Costs:
             presets = f"serve of preset {found['serve']['preset']}, train of preset {found['train']['preset']}"
             raise ConfigurationError(f"{chosen} has {presets}; measure both with the same --preset")
         wrong = [f"{kind}.{name} = {found[kind][name]!r}" for kind, name in _NUMBERS if not _is_above_0(found[kind][name])]
+        counted = found["serve"].get(_COUNTED, 0.0)
+        wrong += [] if counted == 0.0 or _is_above_0(counted) else [f"serve.{_COUNTED} = {counted!r}"]
         if wrong:
             told = f"{chosen} has {', '.join(wrong)}, wanted numbers above 0"
             raise ConfigurationError(f"{told}; measure again with zerofleet bench … --save")
@@ -136,7 +140,7 @@ def _costs(found: Mapping[str, Mapping[str, Any]], source: str) -> Costs:
         memory_per_game=float(search["bytes_per_game"]),
         evaluations_per_device=float(serve["served_positions_per_second"]),
         evaluations_per_worker_core=serve["served_positions_per_second"] / serve["worker_cores"],
-        evaluations_per_game=float(serve.get("positions_per_game", 0.0)),  # files of earlier versions have none
+        evaluations_per_game=float(serve.get(_COUNTED, 0.0)),
         bytes_asked=float(serve["bytes_asked_per_position"]),
         bytes_answered=float(serve["bytes_answered_per_position"]),
         samples_per_second=float(train["samples_per_second"]),
