@@ -237,8 +237,9 @@ def _optional(stub: Rule) -> Rule:
 
 def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
     """Return a function, documented by the stub, that calls the rule registered for the type of its first argument."""
-    name, parameters = stub.__name__, list(inspect.signature(stub).parameters)
+    name = stub.__name__
     rules = _RULES.setdefault(name, {})
+    parameters = list(inspect.signature(stub).parameters)
 
     def dispatch(game: Any, *arguments: Any) -> Any:
         found = rules.get(type(game), fallback)
