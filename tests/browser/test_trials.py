@@ -67,3 +67,27 @@ def test_a_version_on_trial_leads_to_its_measurement_in_progress(open_page: Call
     page.get_by_role("link", name="Path of the test and games of this match").click()
     expect(page.locator("#match h2").first).to_have_text("Version 2 against 1: in progress")
     expect(page.locator("#match .llr-path")).to_be_visible()
+
+
+@pytest.fixture
+def before_its_first_game(runs: Path) -> Iterator[None]:
+    """Make the run `begun`: the measurement of version 2 has opened, and no game of it has ended."""
+    paths = RunPaths(shutil.copytree(runs / "golden", runs / "begun"))
+    paths.experiment.write_text(commented(Experiment(MODEL, "tiny", 1, settings={"gate.mode": "watch"})))
+    submitted, opened, *_, playing = sample_match(
+        games.make(MODEL), RULE, match_id="watch/2/1/2", version=2, opponent=1, groups=1, status=None
+    )
+    EventJournal(paths.gatekeeper / JOURNAL_FILE, model=MODEL).rewrite([submitted, opened, playing])
+    yield
+    shutil.rmtree(paths.root)
+
+
+@pytest.mark.usefixtures("before_its_first_game")
+def test_a_match_without_a_game_has_no_share_of_the_points(open_page: Callable[..., Page]) -> None:
+    page = open_page("/runs/begun/matches")
+    row = page.locator("#matches tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("in progress")
+    expect(row).not_to_contain_text("%")
+    row.get_by_role("link").or_(row.get_by_role("button")).first.click()
+    expect(page.locator("#match")).to_contain_text("No game that counts has ended.")
