@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import structlog
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from games import core
 from inference_server.answers import check_answers, is_near
@@ -30,8 +28,8 @@ from inference_server.warm_up import warm_up
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.pacing import give_way
-from zerofleet.errors import CorruptModel, Unavailable
-from zerofleet.evaluators.native.folded import FoldedTower, Unsupported, folded_tower
+from zerofleet.errors import Unavailable
+from zerofleet.evaluators.native.folded import FoldedTower, Unsupported, folded_tower, read_weights
 
 __all__ = ["CudaBackend"]
 
@@ -133,15 +131,7 @@ class CudaBackend:
 
 
 def _read(path: Path, manifest: Manifest) -> FoldedTower:
-    if manifest.game not in core.available():
+    if not core.is_available(manifest.game):
         raise Unsupported(f"not supported: {manifest.game}, which is not installed")
     spec = core.make(manifest.game, **manifest.parameters).spec()
-    weights = path.with_name(WEIGHTS_FILE)
-    try:
-        return folded_tower(manifest, load_file(weights), spec)
-    except FileNotFoundError as error:
-        raise Unsupported(f"not supported: a version without {WEIGHTS_FILE}") from error
-    except OSError as error:
-        raise Unavailable(f"{weights} cannot be read now: {error}") from error
-    except (SafetensorError, KeyError) as error:
-        raise CorruptModel(f"{weights} cannot be read: {error}; export the version again") from error
+    return folded_tower(manifest, read_weights(path.with_name(WEIGHTS_FILE)), spec)

@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from games.core import GameSpec
 from zerofleet.contracts.heads import AUXILIARY_HEADS
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.pacing import give_way
-from zerofleet.errors import CorruptModel, InvalidRequest
+from zerofleet.errors import CorruptModel, InvalidRequest, Unavailable
 
-__all__ = ["FoldedHead", "FoldedTower", "Unsupported", "folded_tower"]
+__all__ = ["FoldedHead", "FoldedTower", "Unsupported", "folded_tower", "read_weights"]
 
 _EPSILON = 1e-5  # of torch's norms
 _MOST_CELLS = 1024
@@ -84,6 +87,21 @@ class _Weights:
         scale = weight / np.sqrt(variance + _EPSILON)
         bias = self.get(f"{convolution}.bias", outputs) if f"{convolution}.bias" in self else np.zeros(outputs)
         return self.get(f"{convolution}.weight", *shape) * scale[:, None, None, None], (bias - mean) * scale + shift
+
+
+def read_weights(path: Path) -> dict[str, np.ndarray]:
+    """Return the stored tensors of a version by name.
+
+    Raises `Unsupported` without the file, `CorruptModel`, and `Unavailable` when the disk fails.
+    """
+    try:
+        return load_file(path)
+    except FileNotFoundError as error:
+        raise Unsupported(f"not supported: a version without {path.name}") from error
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be read now: {error}") from error
+    except (SafetensorError, KeyError) as error:
+        raise CorruptModel(f"{path} cannot be read: {error}; export the version again") from error
 
 
 def folded_tower(manifest: Manifest, tensors: Mapping[str, np.ndarray], spec: GameSpec) -> FoldedTower:

@@ -9,14 +9,12 @@ import ctypes
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from games.core import GameSpec
 from zerofleet.contracts.manifests import Manifest
-from zerofleet.errors import CorruptModel, Unavailable
+from zerofleet.errors import Unavailable
 from zerofleet.evaluators.native import library
-from zerofleet.evaluators.native.folded import Unsupported
+from zerofleet.evaluators.native.folded import Unsupported, read_weights
 from zerofleet.evaluators.native.library import Instructions
 from zerofleet.evaluators.native.plan import Plan, plan_of
 
@@ -93,15 +91,7 @@ def load_native(
     chosen = [known for known in found.instructions if instructions in ("", known.name) and not (float32 and known.group)]
     if not chosen:
         raise Unsupported(f"not supported: instruction set {instructions} on this processor")
-    try:
-        tensors = load_file(path)
-    except FileNotFoundError as error:
-        raise Unsupported(f"not supported: a version without {path.name}") from error
-    except OSError as error:
-        raise Unavailable(f"{path} cannot be read now: {error}") from error
-    except (SafetensorError, KeyError) as error:
-        raise CorruptModel(f"{path} cannot be read: {error}; export the version again") from error
-    plan = plan_of(manifest, tensors, spec, chosen[0], block=block)
+    plan = plan_of(manifest, read_weights(path), spec, chosen[0], block=block)
     return NativeNetwork(plan, manifest, instructions=chosen[0], threads=threads)
 
 
