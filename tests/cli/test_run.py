@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from zerofleet.presets.experiment import read_experiment
+from zerofleet.presets.commented import commented
+from zerofleet.presets.experiment import Experiment, read_experiment
+from zerofleet.storage.runs import RunDirectory
 
 
 def test_save_config_writes_an_experiment_file_and_prints_how_to_run_it(zerofleet, tmp_path):
@@ -39,7 +41,10 @@ def test_save_config_does_not_overwrite_a_file(zerofleet, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "GAME is missing; give one, such as connect_four, or an experiment file with --config FILE"),
+        (
+            (),
+            "GAME is missing; give one, such as connect_four, an experiment file with --config FILE, or the run to resume",
+        ),
         (
             ("othello", "--config", "a.toml"),
             "GAME is othello, but a.toml sets tic_tac_toe; omit GAME, or change the file",
@@ -65,3 +70,39 @@ def test_game_and_preset_may_repeat_those_of_the_experiment_file(zerofleet, tmp_
     (tmp_path / "a.toml").write_text('game = "tic_tac_toe"\npreset = "tiny"\n')
     words = ("tic_tac_toe", "--preset", "tiny", "--config", str(tmp_path / "a.toml"), "--save-config", str(tmp_path / "b.toml"))
     assert zerofleet("run", *words).code == 0
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """Return the directory of a run with settings of its own."""
+    experiment = Experiment("tic_tac_toe", "tiny", 5, {}, {"network.blocks": "3", "search.simulations": "29"})
+    with RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=5) as directory:
+        directory.paths.experiment.write_text(commented(experiment))
+    return tmp_path / "run"
+
+
+def test_a_resumed_run_has_its_own_settings_apart_from_those_of_the_command(zerofleet, begun, tmp_path):
+    words = ("--run-dir", str(begun), "--set", "search.simulations=31", "--save-config", str(tmp_path / "b.toml"))
+    assert zerofleet("run", *words).code == 0
+    resumed = read_experiment(tmp_path / "b.toml")
+    chosen = resumed.build_preset()
+    assert (resumed.game, resumed.preset, resumed.seed) == ("tic_tac_toe", "tiny", 5)
+    assert (chosen.network.blocks, chosen.search.simulations) == (3, 31)
+
+
+def test_an_experiment_file_replaces_the_settings_of_a_resumed_run(zerofleet, begun, tmp_path):
+    (tmp_path / "a.toml").write_text('game = "tic_tac_toe"\npreset = "tiny"\n[search]\nsimulations = 30\n')
+    words = ("--config", str(tmp_path / "a.toml"), "--run-dir", str(begun), "--save-config", str(tmp_path / "b.toml"))
+    assert zerofleet("run", *words).code == 0
+    chosen = read_experiment(tmp_path / "b.toml").build_preset()
+    assert (chosen.network.blocks, chosen.search.simulations) == (1, 30)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(("connect_four",), "a run of tic_tac_toe, not of connect_four"), (("--preset", "laptop"), "preset tiny")],
+)
+def test_a_run_is_not_resumed_as_another(zerofleet, begun, words, message):
+    outcome = zerofleet("run", *words, "--run-dir", str(begun), "--for", "1s")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert message in outcome.err

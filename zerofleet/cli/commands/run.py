@@ -17,6 +17,7 @@ from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment, read_experiment
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.run_lookup import default_directory
+from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor import RunRequest, parse_duration, split_settings
 
 __all__ = ["run"]
@@ -26,7 +27,10 @@ def run(
     game_name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[GAME]", help="Game, such as connect_four.", autocompletion=complete_game, show_default="that of --config"
+            metavar="[GAME]",
+            help="Game, such as connect_four.",
+            autocompletion=complete_game,
+            show_default="that of --config, or of the run to resume",
         ),
     ] = None,
     *,
@@ -37,7 +41,7 @@ def run(
             metavar="|".join(PRESETS),
             help="Sizes of network, search and batches.",
             callback=check_preset,
-            show_default="that of --config, or laptop",
+            show_default="that of --config or of the run, else laptop",
         ),
     ] = None,
     run_dir: Annotated[
@@ -78,11 +82,13 @@ def run(
 ) -> None:
     """Learn a game by self-play: start and supervise inference server, gatekeeper, trainer and workers; show a status page.
 
-    Ctrl-C shuts down in order; a second one stops at once. The same command resumes the run.
+    Ctrl-C shuts down in order; a second one stops at once. The same command resumes the run, and so does --run-dir alone.
     """
-    begun = _experiment(config, game_name, preset)
-    parameters, overrides = split_settings(settings or ())
-    parameters = {**begun.parameters, **parameters}
+    given, overrides = split_settings(settings or ())
+    if run_dir is None and game_name is not None and config is None and save_config is None:
+        run_dir = default_directory(make(game_name, **given), preset or "laptop")
+    begun = _experiment(config, run_dir, game_name, preset)
+    parameters = {**begun.parameters, **given}
     request = RunRequest(
         game=begun.game,
         run_dir=run_dir or default_directory(make(begun.game, **parameters), begun.preset),
@@ -104,19 +110,26 @@ def run(
         raise typer.Exit(code)
 
 
-def _experiment(config: Path | None, game: str | None, preset: str | None) -> Experiment:
-    """Return the experiment of the file, with which game and preset must agree, or else that of game and preset."""
-    if config is None:
-        if game is None:
-            raise ConfigurationError(
-                "GAME is missing; give one, such as connect_four, or an experiment file with --config FILE"
-            )
-        return Experiment(game, preset or "laptop")
-    filed = read_experiment(config)
-    for what, asked, found in (("GAME", game, filed.game), ("--preset", preset, filed.preset)):
-        if asked not in {None, found}:
-            raise ConfigurationError(f"{what} is {asked}, but {config} sets {found}; omit {what}, or change the file")
-    return filed
+def _experiment(config: Path | None, begun: Path | None, game: str | None, preset: str | None) -> Experiment:
+    """Return the experiment of the file, or of the run to resume, or that of game and preset.
+
+    Game and preset must agree with those of a file. `begun`: directory of the run, which may not exist yet.
+    """
+    if config is not None:
+        filed = read_experiment(config)
+        for what, asked, found in (("GAME", game, filed.game), ("--preset", preset, filed.preset)):
+            if asked not in {None, found}:
+                raise ConfigurationError(f"{what} is {asked}, but {config} sets {found}; omit {what}, or change the file")
+        return filed
+    if begun is not None and (kept := RunPaths(begun).experiment).exists():
+        own = read_experiment(kept)
+        return Experiment(game or own.game, preset or own.preset, own.seed, own.parameters, own.settings)
+    if game is None:
+        raise ConfigurationError(
+            "GAME is missing; give one, such as connect_four, an experiment file with --config FILE, "
+            "or the run to resume with --run-dir DIR"
+        )
+    return Experiment(game, preset or "laptop")
 
 
 def _save(path: Path, request: RunRequest) -> None:
