@@ -18,9 +18,8 @@ from ui.app import create_app
 from ui.catalogue import Catalogue
 from zerofleet.cli import main
 from zerofleet.contracts.gate_events import StatusChanged, Submitted, Tallied
-from zerofleet.contracts.promotions import CandidateStatus, MatchReport
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.library.match_rows import MatchList, MatchQuery, MatchRow, page_of
-from zerofleet.library.model_list import GateMatch
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
@@ -106,10 +105,10 @@ async def test_pages_of_matches_lead_from_the_newest_to_the_oldest_although_a_ne
 
 def listed(*versions: int) -> MatchList:
     """Return the list of matches of versions against version 1, each without games."""
-    report = MatchReport(1, 0, 0, 0, (0, 0, 0, 0, 0), 0.5, 0.0, 1.0, 0.0)
-    about = {"id": "", "kind": "gate", "opponent": 1, "state": "decided", "status": "", "reason": "", "pairs": 0}
-    scores = {name: getattr(report, name) for name in GateMatch.model_fields if name != "champion_version"}
-    rows = [MatchRow(**about, **scores, version=version, llr_low=None, llr_high=None) for version in versions]
+    about = {"id": "", "kind": "", "opponent": 1, "state": "decided", "status": "", "reason": "", "pairs": 0}
+    scores = {"wins": 0, "draws": 0, "losses": 0, "pentanomial": (0, 0, 0, 0, 0), "log_likelihood_ratio": 0.0}
+    bounds = {"share": 0.5, "share_low": 0.0, "share_high": 1.0, "llr_low": None, "llr_high": None}
+    rows = [MatchRow.model_validate({**about, **scores, **bounds, "version": version}) for version in versions]
     return MatchList(matches=tuple(rows), total=len(rows), next_before=None, rule="", fault="")
 
 
