@@ -31,10 +31,11 @@ def release(page: Page, held: list[Route]) -> None:
     (route,) = held
     with page.expect_response(lambda response: response.request == route.request) as answered:
         route.continue_()
-    handle(page, answered.value.finished())
+    answered.value.finished()
+    handle(page)
 
 
-def handle(page: Page, _: object = None) -> None:
+def handle(page: Page) -> None:
     """Wait until the page has handled the answers that it has: each takes a few turns of its event loop."""
     page.evaluate("async () => { for (let i = 0; i < 5; i += 1) await new Promise((done) => requestAnimationFrame(done)); }")
 

@@ -154,7 +154,8 @@ async def test_games_of_a_retired_version_are_dropped_and_play_continues(
 async def test_games_of_a_version_that_is_still_served_go_on_when_an_older_one_is_retired(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dropped, abandon, evaluate = [], GameRegister.abandon, evaluator.evaluate
+    dropped: list[int] = []
+    abandon, evaluate = GameRegister.abandon, evaluator.evaluate
 
     def note(register: GameRegister, ticket: Ticket, reason: str) -> None:
         if reason == "version_gone":
@@ -167,7 +168,8 @@ async def test_games_of_a_version_that_is_still_served_go_on_when_an_older_one_i
             for _ in range(200):
                 await asyncio.sleep(0)
             evaluator.served = {2, 3}
-        return await evaluate(batch, version=version)
+        found: Evaluation = await evaluate(batch, version=version)
+        return found
 
     monkeypatch.setattr(GameRegister, "abandon", note)
     monkeypatch.setattr(evaluator, "evaluate", retire)
