@@ -160,7 +160,7 @@ class Lane:
     def _older(self) -> set[int]:
         """Return the versions with which games began, except the adopted one.
 
-        Games that switch search on with any of these, so that only games that finish can be told apart by a version.
+        Games that switch search on with any of these, so a version names the affected games only where games finish with it.
         """
         return {ticket.version for ticket in self._games.values()} - {self._crew.adopted.version}
 

@@ -1,7 +1,7 @@
 """Directory of the socket between the device's process and its front ends, in the temporary folder, of this user alone.
 
 The process holds the kernel's lock on its directory (flock), which ends with the process, however it ends. What a killed
-process left is removed at the next start: directories of this user whose lock nobody holds.
+process left is removed at the next start: directories of this user whose lock is free.
 """
 
 from __future__ import annotations
