@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from inference_server.batcher import Batcher
 from inference_server.chosen_backend import open_backend
 from inference_server.data_plane import DataPlane
 from inference_server.doorbell import Doorbell, open_doorbell
+from inference_server.fronts.directory import socket_directory
 from inference_server.fronts.fleet import FrontEnds, open_front_ends
 from inference_server.message_sizes import largest_request_bytes
 from inference_server.network import Backend
@@ -195,7 +195,7 @@ async def _entrance(settings: ServerSettings, plane: DataPlane, message_bytes: i
         finally:
             await _close(server)
         return
-    with tempfile.TemporaryDirectory(prefix="zf-fronts-") as directory:  # of this user alone
+    with socket_directory() as directory:
         own = settings.model_copy(update={"address": f"unix:{directory}/device.sock", "shared_memory": False})
         server = await _listen(own, plane, message_bytes)
         try:

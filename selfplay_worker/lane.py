@@ -7,7 +7,7 @@ the GIL, so the event loop stays free for gRPC, the champion and the probes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -127,7 +127,7 @@ class Lane:
                     await self._in_thread(self._absorb)
             self._begin_drafted(drafts, found.value[searched:])
             if gone:
-                await self._abandon_older("version_gone")
+                await self._abandon(gone if self._crew.staleness == "finish" else self._older(), "version_gone")
 
     def _advance(self) -> Leaves:
         """Absorb the last evaluation and search on: one visit of the search thread for each block of leaves."""
@@ -152,16 +152,23 @@ class Lane:
             self._block.set_exploration(await self._crew.exploration.share_of(adopted))
         self._version = adopted
         if self._crew.staleness == "drop":
-            await self._abandon_older("stale")
+            await self._abandon(self._older(), "stale")
         elif self._crew.staleness == "switch":
             for slot in self._games:
                 self._block.set_versions(slot, [adopted] * self._seats)
 
-    async def _abandon_older(self, reason: str) -> None:
-        """Abandon every game that began with a version other than the adopted one. Cancellation: as `run`."""
+    def _older(self) -> set[int]:
+        """Return the versions with which games began, except the adopted one.
+
+        Games that switch search on with any of these, so a version names the affected games only where games finish with it.
+        """
+        return {ticket.version for ticket in self._games.values()} - {self._crew.adopted.version}
+
+    async def _abandon(self, versions: Collection[int], reason: str) -> None:
+        """Abandon every game that began with one of `versions`. Cancellation: as `run`."""
         await self._in_thread(self._absorb)  # games are abandoned while no leaves wait
         for slot, ticket in list(self._games.items()):
-            if ticket.version != self._crew.adopted.version:
+            if ticket.version in versions:
                 self._block.abandon(slot)
                 self._give_up(slot, reason)
 

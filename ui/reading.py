@@ -36,8 +36,7 @@ __all__ = ["ReadingEndpoints"]
 
 MOST_GAMES = 200
 DEFAULT_ROWS, MOST_ROWS = 100, 500
-"""Versions, and matches, of an answer."""
-MOST_MATCHES = 1 << 31
+"""Versions of an answer, of that of matches too."""
 MOST_RUNS = 6
 BOARD_AGE_S = 3600
 RETRY_MS = 3000  # a run that cannot be read is looked at again after this time
@@ -180,7 +179,7 @@ class ReadingEndpoints:
         run, given = await self._run(request), request.query_params
         query = MatchQuery(
             limit=number_of(request, "limit", DEFAULT_ROWS, 1, MOST_ROWS),
-            before=number_of(request, "before", 0, 0, MOST_MATCHES) if "before" in given else None,
+            before=number_of(request, "before", 0, 0, MAX_VERSION) if "before" in given else None,
             version=number_of(request, "version", 0, 0, MAX_VERSION) if "version" in given else None,
             opponent=number_of(request, "opponent", 0, 0, MAX_VERSION) if "opponent" in given else None,
         )
@@ -224,8 +223,8 @@ def _of_models() -> tuple[Parameter, ...]:
 def _of_matches() -> tuple[Parameter, ...]:
     """Return the parameters of a query for matches."""
     return (
-        Parameter("limit", "integer", f"Maximum number of matches, 1 to {MOST_ROWS}; by default {DEFAULT_ROWS}."),
-        Parameter("before", "integer", "Number of a match, counted from the oldest: only older ones are listed."),
+        Parameter("limit", "integer", f"Maximum number of versions, 1 to {MOST_ROWS}; by default {DEFAULT_ROWS}."),
+        Parameter("before", "integer", "Version: only matches of older ones are listed."),
         Parameter("version", "integer", "Version whose matches are listed."),
         Parameter("opponent", "integer", "Version against which they were played."),
     )

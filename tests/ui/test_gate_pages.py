@@ -19,6 +19,7 @@ from ui.catalogue import Catalogue
 from zerofleet.cli import main
 from zerofleet.contracts.gate_events import StatusChanged, Submitted, Tallied
 from zerofleet.contracts.promotions import CandidateStatus
+from zerofleet.library.match_rows import MatchList, MatchQuery, MatchRow, page_of
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
@@ -100,6 +101,47 @@ async def test_pages_of_matches_lead_from_the_newest_to_the_oldest_although_a_ne
                     EventJournal(path, model="tic_tac_toe").append(event)
     assert seen == [8, 7, 6, 5, 4, 3, 2]
     assert found["total"] == 8
+
+
+def listed(*versions: int) -> MatchList:
+    """Return the list of matches of versions against version 1, each without games."""
+    about = {"id": "", "kind": "", "opponent": 1, "state": "decided", "status": "", "reason": "", "pairs": 0}
+    scores = {"wins": 0, "draws": 0, "losses": 0, "pentanomial": (0, 0, 0, 0, 0), "log_likelihood_ratio": 0.0}
+    bounds = {"share": 0.5, "share_low": 0.0, "share_high": 1.0, "llr_low": None, "llr_high": None}
+    rows = [MatchRow.model_validate({**about, **scores, **bounds, "version": version}) for version in versions]
+    return MatchList(matches=tuple(rows), total=len(rows), next_before=None, rule="", fault="")
+
+
+def test_pages_of_matches_neither_skip_nor_repeat_one_although_the_oldest_verdict_is_dropped() -> None:
+    first = page_of(listed(*range(8, 0, -1)), MatchQuery(limit=3))
+    assert [row.version for row in first.matches] == [8, 7, 6]
+    second = page_of(listed(*range(9, 2, -1)), MatchQuery(limit=3, before=first.next_before))
+    assert [row.version for row in second.matches] == [5, 4, 3]
+    assert second.next_before is None
+
+
+def test_pages_of_matches_end_between_versions() -> None:
+    rows = listed(4, 4, 3, 3, 3, 2)
+    first = page_of(rows, MatchQuery(limit=2))
+    assert [row.version for row in first.matches] == [4, 4, 3, 3, 3]
+    assert (first.next_before, first.total) == (3, 6)
+    last = page_of(rows, MatchQuery(limit=2, before=first.next_before))
+    assert ([row.version for row in last.matches], last.next_before) == ([2], None)
+    nothing = page_of(rows, MatchQuery(limit=2, before=2))
+    assert (nothing.matches, nothing.next_before, nothing.total) == ((), None, 6)
+
+
+async def test_matches_are_listed_by_version_although_a_later_one_was_decided_before(runs, tmp_path, connected):
+    root, path = shutil.copytree(runs / "golden", tmp_path / "mixed"), tmp_path / "mixed" / "gatekeeper" / JOURNAL_FILE
+    played = [
+        sample_match(GAME, RULE, match_id=f"gate/{version}/1/{place}", version=version, opponent=1, groups=1)
+        for place, version in enumerate((3, 2, 4, 2))
+    ]
+    EventJournal(path, model="tic_tac_toe").rewrite([event for match in played for event in match])
+    app = create_app(Catalogue(tmp_path, None))
+    async with app.router.lifespan_context(app), connected(app) as client:
+        found = (await client.get(f"/api/v1/runs/{root.name}/matches")).json()
+    assert [row["id"] for row in found["matches"]] == ["gate/4/1/2", "gate/3/1/0", "gate/2/1/3", "gate/2/1/1"]
 
 
 async def test_the_matches_of_a_version_are_found_among_all(gate):

@@ -1,6 +1,6 @@
-import { byId, count, el, fetchJson, path, percent, run, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, path, percent, run, table } from "./common.js";
 
-const form = byId("climb"), about = byId("climb-about"), confirmation = byId("climb-confirm"), home = path("runs", run, "ladder", "games");
+const form = byId("climb"), about = byId("climb-about"), confirmation = byId("climb-confirm"), home = path("runs", run, "ladder", "games"), counting = latest();
 let session, ladder, following = null;
 
 const say = (text, isError = false) => { about.textContent = text; about.classList.toggle("error-text", isError); };
@@ -30,21 +30,20 @@ function show() {
   ], rows, { caption: "Champions, newest first, with their share of the points against each classical player" }) : "");
 }
 
-/** Read the ladder for the numbers of the form; of several questions in progress the last one counts. */
-let asked = 0;
+/** Read the ladder for the numbers of the form. */
 async function countMissing() {
-  const mine = (asked += 1);
+  const isLatest = counting();
   if (!form.reportValidity()) return;
   byId("climb-play").disabled = true; // the confirmation names the number for these numbers of the form
   say("Counting the missing games…");
   try {
     const found = await fetchJson(`${home}?${new URLSearchParams(wish())}`);
-    if (mine !== asked) return;
+    if (!isLatest()) return;
     ladder = found;
     show();
     if (ladder.job !== null && !ladder.job.is_done) follow();
   } catch (error) {
-    if (mine === asked) say(error.message, true);
+    if (isLatest()) say(error.message, true);
   }
 }
 
@@ -85,9 +84,11 @@ form.addEventListener("submit", (event) => {
 confirmation.addEventListener("close", async () => {
   if (confirmation.returnValue !== "play") return;
   try {
-    ladder.job = await order(home, { ...wish(), confirmed: ladder.missing });
+    const job = await order(home, { ...wish(), confirmed: ladder.missing });
+    counting(); // a number that was asked for before has no job
+    ladder.job = job;
     show();
-    progress(ladder.job);
+    progress(job);
     follow();
   } catch (error) {
     say(error.message, true);

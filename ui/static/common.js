@@ -41,6 +41,18 @@ export async function fetchFile(url) {
   return { name, note: answer.headers.get("X-Zerofleet-Note"), content: await answer.blob() };
 }
 
+/**
+ * Return the function that begins a question of one kind. It returns whether the question is still the latest of its kind: the answer
+ * of an earlier one can come later, and must not replace what was asked for afterwards.
+ */
+export function latest() {
+  let begun = 0;
+  return () => {
+    const mine = (begun += 1);
+    return () => mine === begun;
+  };
+}
+
 const FIRST_TOLD_MS = 1000, TOLD_EVERY_MS = 3000; // screen readers read each text
 /**
  * Return what `work` returns. While it lasts, `say` receives every few seconds a text with the time that has passed and, while the

@@ -109,8 +109,9 @@ async function compare() {
   byId("state").textContent = "comparing…";
   notice();
   try {
-    versions = await fetchJson(`${path("runs", run, "compare")}?${query({ first: found.first, second: found.second })}`);
+    const both = await fetchJson(`${path("runs", run, "compare")}?${query({ first: found.first, second: found.second })}`);
     mine.signal.throwIfAborted();
+    versions = both;
     byId("about").hidden = false;
     matches();
     manifests();

@@ -1,8 +1,8 @@
-import { byId, count, el, fetchJson, moment, notice, path, patiently, result, run, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, moment, notice, path, patiently, result, run, table } from "./common.js";
 
 const PAGE = 50, FIRST_MOVES = 8;
-const form = byId("filter"), names = [...new FormData(form).keys()];
-let shown = [], before = null, searched = 0, unreadable = 0, total = 0, turn = 0;
+const form = byId("filter"), names = [...new FormData(form).keys()], searching = latest();
+let shown = [], before = null, searched = 0, unreadable = 0, total = 0;
 
 const link = (uid) => `/runs/${encodeURIComponent(run)}/games/${encodeURIComponent(uid)}`;
 const wish = () => new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value));
@@ -38,16 +38,16 @@ function tell(isFiltered) {
 
 /** Search on until a page of games is found, none is left, or another search begins; each request is bounded by the server. */
 async function more(asked) {
-  const mine = ++turn, wanted = shown.length + PAGE, isFiltered = asked.size > 0;
+  const isLatest = searching(), wanted = shown.length + PAGE, isFiltered = asked.size > 0;
   byId("more").hidden = true;
   byId("stop").hidden = !isFiltered;
   try {
     do {
       const query = new URLSearchParams([...asked, ["limit", wanted - shown.length], ...(before === null ? [] : [["before", before]])]);
       const found = await patiently(() => fetchJson(`${path("runs", run, "games")}?${query}`), (passed) => {
-        if (mine === turn) notice(`Reading the games… ${passed}`);
+        if (isLatest()) notice(`Reading the games… ${passed}`);
       });
-      if (mine !== turn) return;
+      if (!isLatest()) return;
       shown.push(...found.games);
       searched += found.searched;
       unreadable += found.unreadable;
@@ -58,7 +58,7 @@ async function more(asked) {
     } while (isFiltered && before !== null && shown.length < wanted);
     rest(isFiltered);
   } catch (error) {
-    if (mine !== turn) return;
+    if (!isLatest()) return;
     byId("stop").hidden = true;
     notice(error.message, true);
   }
@@ -89,7 +89,7 @@ function go(query) {
 
 byId("more").addEventListener("click", () => more(new URLSearchParams(location.search)));
 byId("stop").addEventListener("click", () => {
-  turn += 1;
+  searching(); // no answer counts any more
   rest(true, true);
   byId("more").focus();
 });

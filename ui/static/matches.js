@@ -1,12 +1,13 @@
-import { byId, count, el, fetchJson, game, notice, path, patiently, percent, run, signed, svg, table } from "./common.js";
+import { byId, count, el, fetchJson, game, latest, notice, path, patiently, percent, run, signed, svg, table } from "./common.js";
 import { exports } from "./files.js";
 import { testFigure } from "./llr_path.js";
 
 const POINTS = ["0", "½", "1", "1½", "2"];
 const KINDS = { gate: "gate match", measurement: "measurement" };
 const STATES = { open: "in progress", ended: "no verdict" };
-const PAGE = 100, MOST_AT_ONCE = 500; // rows of an answer
-let matches = [], total = 0, before = null, opened = null, turn = 0; // opened: key of the match that is shown
+const PAGE = 100, MOST_AT_ONCE = 500; // versions of an answer
+const opening = latest(), listing = latest();
+let matches = [], total = 0, before = null, opened = null; // opened: key of the match that is shown
 let detail = null, ply = 0, shown = null, chosen = 0; // chosen: place of the game in the shown pair
 let isOpen = false; // whether players hide nothing, so that moves alone name a position
 
@@ -105,7 +106,7 @@ function place(asked) {
 }
 
 async function open(row, asked = new URLSearchParams()) {
-  const mine = (turn += 1), home = byId("match"); // the match that was opened last is shown
+  const isLatest = opening(), home = byId("match");
   opened = key(row);
   mark();
   home.hidden = false;
@@ -116,11 +117,11 @@ async function open(row, asked = new URLSearchParams()) {
       el("p", { class: "dim" }, `Log-likelihood ratio ${signed(row.log_likelihood_ratio)}. The games and the path of the test are gone: the gatekeeper was started again, and kept the report.`));
     return;
   }
-  const say = (passed) => mine === turn && home.replaceChildren(el("p", { class: "dim", role: "status" }, `Reading the games… ${passed}`.trim()));
+  const say = (passed) => isLatest() && home.replaceChildren(el("p", { class: "dim", role: "status" }, `Reading the games… ${passed}`.trim()));
   say("");
   try {
     const found = await patiently(() => fetchJson(`${path("runs", run, "match")}?${query({ id: row.id })}`), say);
-    if (mine !== turn) return;
+    if (!isLatest()) return;
     detail = found;
     history.replaceState(null, "", `#${query({ id: row.id })}`);
     home.replaceChildren(
@@ -133,7 +134,7 @@ async function open(row, asked = new URLSearchParams()) {
       el("ul", { class: "choice-list" }, detail.games.map((pair) => el("li", {}, el("button", { type: "button", class: pair.is_counted ? "" : "dim", title: pair.is_counted ? "" : "not counted", onclick: () => openPair(pair) }, `${pair.number}: ${pair.points === null ? "…" : POINTS[Math.round(4 * pair.points)]}`)))));
     if (detail.games.length) openPair(...place(asked));
   } catch (error) {
-    if (mine === turn) home.replaceChildren(el("p", { class: "error-text" }, error.message));
+    if (isLatest()) home.replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 }
 
@@ -157,10 +158,11 @@ function list() {
   mark();
 }
 
-/** Add older matches; one that came down by a place as the oldest report was dropped is shown once. */
+/** Add the matches of older versions. */
 async function more() {
-  const found = await page({ limit: PAGE, before }), known = new Set(matches.map(key));
-  matches = [...matches, ...found.matches.filter((row) => !known.has(key(row)))];
+  const isLatest = listing(), found = await page({ limit: PAGE, before });
+  if (!isLatest()) return;
+  matches = [...matches, ...found.matches];
   [total, before] = [found.total, found.next_before];
   list();
 }
@@ -174,9 +176,16 @@ try {
   byId("matches").hidden = !matches.length;
   list();
   const follow = async () => {
-    const asked = new URLSearchParams(location.hash.slice(1)), row = await named(asked);
+    const asked = new URLSearchParams(location.hash.slice(1));
+    if (!asked.has("id") && !asked.has("version")) return;
+    const isLatest = opening();
+    opened = null;
+    byId("match").hidden = byId("pair").hidden = true;
+    mark();
+    const row = await named(asked).catch((error) => { if (isLatest()) throw error; });
+    if (!isLatest()) return;
     if (row) await open(row, asked);
-    else if (asked.has("version")) notice(`No match of version ${asked.get("version")} is recorded.`);
+    else notice(`No match of version ${asked.get("version")} is recorded.`);
   };
   addEventListener("hashchange", () => follow().catch((error) => notice(error.message, true)));
   byId("more").addEventListener("click", () => more().catch((error) => notice(error.message, true)));

@@ -1,9 +1,10 @@
-import { byId, compact, count, el, fetchJson, moment, notice, path, percent, rating, run, signed, svg, table } from "./common.js";
+import { byId, compact, count, el, fetchJson, latest, moment, notice, path, percent, rating, run, signed, svg, table } from "./common.js";
 import { testFigure } from "./llr_path.js";
 import { champion, follow, promotion } from "./promotion.js";
 
 const PAGE = 100, MOST_AT_ONCE = 500; // rows of an answer
-let models = [], total = 0, before = null, turn = 0;
+const opening = latest(), reading = latest();
+let models = [], total = 0, before = null;
 const IN_PROGRESS = /\b(playing|trial)$/; // status of a version whose match or measurement has no verdict yet
 const PAIRS = ["0", "½", "1", "1½", "2"];
 const score = ({ match }) => (match ? `+${match.wins} =${match.draws} −${match.losses}` : "");
@@ -64,7 +65,7 @@ function comparisons({ version, ancestors }) {
 }
 
 /** Show the path of the test of a version's match, where the journal holds its games. */
-async function showPath({ version, match_id: id, match }) {
+async function showPath({ match_id: id, match }) {
   const home = byId("test-path");
   if (!home) return;
   if (!id) {
@@ -74,10 +75,11 @@ async function showPath({ version, match_id: id, match }) {
   home.replaceChildren(el("p", { class: "dim", role: "status" }, "Reading the games of the match…"));
   const content = await fetchJson(`${path("runs", run, "match")}?${new URLSearchParams({ id })}`).then(
     (found) => (match && found.opponent !== match.champion_version ? [] : testFigure(found, { isNarrow: true })), (error) => [el("p", { class: "error-text" }, error.message)]);
-  if (byId("test-path") === home && location.hash === `#v${version}`) home.replaceChildren(...content);
+  home.replaceChildren(...content); // of another version's detail it is no longer on the page
 }
 
 async function open(version) {
+  const isLatest = opening();
   history.replaceState(null, "", `#v${version}`);
   mark();
   const detail = byId("detail");
@@ -85,6 +87,7 @@ async function open(version) {
   detail.replaceChildren(el("p", { class: "dim" }, `Reading version ${version}…`));
   try {
     const about = await fetchJson(path("runs", run, "models", version));
+    if (!isLatest()) return;
     const facts = [
       ["Status", about.status || "never submitted"], ["Reason", about.reason || "–"], ["Rating", about.elo === null ? (about.rated_games ? "not anchored" : "none") : rating(about.elo, about.elo_low, about.elo_high)], ["Exported", moment(about.created_at)],
       ["Promoted", about.promoted_at.map(moment).join(", ") || "never"], ["Steps", count(about.train_steps)], ["Games", count(about.games_seen)],
@@ -98,16 +101,16 @@ async function open(version) {
       el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Files" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
     await showPath(about);
   } catch (error) {
-    detail.replaceChildren(el("p", { class: "error-text" }, error.message));
+    if (isLatest()) detail.replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 }
 
-/** Read the newest versions, or with `isMore` older ones after those that are shown; of several questions in progress the last one counts. */
+/** Read the newest versions, or with `isMore` older ones after those that are shown. */
 async function read({ isMore = false } = {}) {
-  const mine = (turn += 1), limit = isMore ? PAGE : Math.min(Math.max(PAGE, models.length), MOST_AT_ONCE);
+  const isLatest = reading(), limit = isMore ? PAGE : Math.min(Math.max(PAGE, models.length), MOST_AT_ONCE);
   const query = new URLSearchParams({ limit, ...(isMore ? { before } : {}), ...(byId("champions").checked ? { champions: 1 } : {}) });
   const found = await fetchJson(`${path("runs", run, "models")}?${query}`);
-  if (mine !== turn) return;
+  if (!isLatest()) return;
   models = isMore ? [...models, ...found.versions] : found.versions;
   [total, before] = [found.total, found.next_before];
   list();

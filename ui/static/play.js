@@ -1,8 +1,8 @@
 import { button, clear, layer, sign } from "./board.js";
-import { bars, byId, count, el, fetchJson, notice, offer, path, patiently, percent, signed, table } from "./common.js";
+import { bars, byId, count, el, fetchJson, latest, notice, offer, path, patiently, percent, signed, table } from "./common.js";
 
 const asked = new URLSearchParams(location.search);
-const form = byId("begin");
+const form = byId("begin"), beginning = latest(), watched = latest();
 let games = [], runs = [], now = null, clicked = [], begun = {}, advised = [];
 
 function choose() {
@@ -13,21 +13,38 @@ function choose() {
   form.elements.seat.max = games.find(({ game }) => game === form.elements.game.value)?.players ?? 2;
 }
 
-/** Show the table that `work` returns, then the opponent's reply; `text` is shown with the time meanwhile. */
-async function ask(work, text = "") {
+/** Show the table that `work` returns while `isWanted`, then the opponent's reply; `text` is shown with the time meanwhile. */
+async function ask(work, isWanted, text = "") {
   try {
     notice(text);
-    show(await patiently(work, (passed, isCompiling) => { if (text || isCompiling) notice(`${text} ${passed}`.trim()); }));
+    const view = await patiently(work, (passed, isCompiling) => { if (isWanted() && (text || isCompiling)) notice(`${text} ${passed}`.trim()); });
+    if (!isWanted()) return;
+    show(view);
     notice("");
-    if (now.is_thinking) {
-      show(await watching(() => fetchJson(`${path("tables", now.id)}?wait=1`), (passed, isCompiling) => notice(isCompiling ? passed : "")));
-      notice("");
-    }
   } catch (error) {
-    notice(error.message, true);
+    if (isWanted()) notice(error.message, true);
+    return;
+  }
+  if (now.is_thinking) await reply();
+}
+
+/** Show the opponent's reply, unless the player has resigned or begun another game meanwhile. */
+async function reply() {
+  const before = now;
+  try {
+    const view = await watching(() => fetchJson(`${path("tables", before.id)}?wait=1`), (passed, isCompiling) => { if (now === before) notice(isCompiling ? passed : ""); });
+    if (now !== before) return;
+    show(view);
+    notice("");
+  } catch (error) {
+    if (now === before) notice(error.message, true);
   }
 }
-const post = (what, body = {}) => ask(() => fetchJson(`${path("tables", now.id)}/${what}`, body));
+
+function post(what, body = {}) {
+  const { id } = now;
+  return ask(() => fetchJson(`${path("tables", id)}/${what}`, body), () => now.id === id);
+}
 const play = (move) => post("moves", { move });
 
 /** Return the cells that continue the clicks so far, and the move that they complete, if any. */
@@ -46,13 +63,14 @@ function click(id) {
 
 /** Show the search in progress until `work` is done; `say` as for `patiently`. */
 async function watching(work, say) {
-  const source = now.has_model ? new EventSource(path("tables", now.id, "thinking")) : null;
-  source?.addEventListener("thinking", (event) => live(JSON.parse(event.data)));
+  const { id } = now, isLatest = watched(), isShown = () => isLatest() && now.id === id;
+  const source = now.has_model ? new EventSource(path("tables", id, "thinking")) : null;
+  source?.addEventListener("thinking", (event) => { if (isShown()) live(JSON.parse(event.data)); });
   try {
     return await patiently(work, say);
   } finally {
     source?.close();
-    byId("live").hidden = true;
+    if (isShown()) byId("live").hidden = true;
   }
 }
 
@@ -104,6 +122,7 @@ function outcome() {
 
 function show(view) {
   const isNew = now === null || now.id !== view.id || now.number !== view.number;
+  if (now?.id !== view.id) byId("live").hidden = true; // the search of another table
   now = view;
   clicked = [];
   byId("table").hidden = false;
@@ -175,11 +194,12 @@ async function load(file) {
 }
 
 function begin(wish) {
+  const isLatest = beginning();
   ask(async () => {
     const made = await fetchJson(path("tables"), wish);
-    begun = { run: wish.run, opponent: wish.opponent, simulations: wish.simulations, seconds: wish.seconds };
+    if (isLatest()) begun = { run: wish.run, opponent: wish.opponent, simulations: wish.simulations, seconds: wish.seconds };
     return made;
-  }, wish.run ? "Beginning… A model may need a server, which takes some seconds." : "Beginning…");
+  }, isLatest, wish.run ? "Beginning… A model may need a server, which takes some seconds." : "Beginning…");
 }
 
 function opinion({ source, value, moves, line, outlook }) {
@@ -221,14 +241,14 @@ for (const [one, other] of [["simulations", "seconds"], ["seconds", "simulations
 byId("undo").addEventListener("click", () => post("undo"));
 byId("resign").addEventListener("click", () => { if (confirm("Resign this game?")) post("resign"); });
 byId("hint").addEventListener("click", async () => {
-  const say = (passed) => byId("opinion").replaceChildren(el("p", { class: "dim", role: "status" }, `Searching… ${passed}`.trim()));
+  const { id, number } = now, isSame = () => now.id === id && now.number === number; // else it is about a position that was left
+  const say = (passed) => isSame() && byId("opinion").replaceChildren(el("p", { class: "dim", role: "status" }, `Searching… ${passed}`.trim()));
   say("");
-  const { id, number } = now;
   try {
     const found = await watching(() => fetchJson(`${path("tables", id)}/hint`), say);
-    if (now.id === id && now.number === number) opinion(found); // else it is about a position that was left
+    if (isSame()) opinion(found);
   } catch (error) {
-    byId("opinion").replaceChildren(el("p", { class: "error-text" }, error.message));
+    if (isSame()) byId("opinion").replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 });
 byId("stop").addEventListener("click", () => fetchJson(`${path("tables", now.id)}/stop`, {}).catch((error) => notice(error.message, true)));

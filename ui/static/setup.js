@@ -1,16 +1,16 @@
 // Set-up of a position by drawing: stones on an empty board, which the form of play begins at, or the legal moves to them.
 import { button, clear, label, layer } from "./board.js";
-import { byId, el, fetchJson, path, svg } from "./common.js";
+import { byId, el, fetchJson, latest, path, svg } from "./common.js";
 
-const form = byId("begin");
-let board = null, stones = new Map(), waiting = null, asked = 0; // players from 1 by cell
+const form = byId("begin"), opening = latest();
+let board = null, stones = new Map(), waiting = null; // players from 1 by cell
 const actions = ["find-moves", "clear-stones", "start-stones"];
 
 /** Return the query or the body for the chosen game or run. */
 const chosen = () => (form.elements.run.value ? { game: form.elements.game.value, run: form.elements.run.value } : { game: form.elements.game.value });
 
 async function open() {
-  const mine = ++asked;
+  const isLatest = opening();
   give();
   stones = new Map();
   board = null;
@@ -22,10 +22,10 @@ async function open() {
   const query = new URLSearchParams(chosen());
   try {
     const found = await fetchJson(`${path("setup")}?${query}`);
-    if (mine !== asked) return;
+    if (!isLatest()) return;
     board = found;
   } catch (error) {
-    if (mine === asked) tell(error.message, true);
+    if (isLatest()) tell(error.message, true);
     return;
   }
   byId("drawing-frame").hidden = !board.cells.length;

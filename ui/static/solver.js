@@ -1,8 +1,8 @@
 import { button, clear, label, layer } from "./board.js";
-import { byId, count, el, fetchJson, notice, path, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, notice, path, table } from "./common.js";
 
 const asked = new URLSearchParams(location.search);
-const form = byId("begin"), run = asked.get("run");
+const form = byId("begin"), run = asked.get("run"), going = latest();
 let moves = (asked.get("moves") ?? "").split(/[\s,]+/).filter(Boolean);
 let position = null, solution = null, marks = new Map(), waiting = null, marking = null;
 
@@ -19,12 +19,16 @@ function query(listed = moves) {
 /** Show a position, then solve it; a search that is still going on is given up. */
 async function go(listed) {
   waiting?.abort();
+  const isLatest = going();
+  let found;
   try {
-    position = await fetchJson(`${path("solver", "position")}?${query(listed)}`);
+    found = await fetchJson(`${path("solver", "position")}?${query(listed)}`);
   } catch (error) {
-    notice(error.message, true);
+    if (isLatest()) notice(error.message, true);
     return;
   }
+  if (!isLatest()) return;
+  position = found;
   const isOther = position.after.some((move, i) => i < moves.length && move !== moves[i]);
   moves = [...position.after];
   if (isOther || [...marks.keys()].some((ply) => ply > moves.length)) forget();

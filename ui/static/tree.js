@@ -1,9 +1,9 @@
 import { clear, layer, sign } from "./board.js";
-import { bars, byId, count, el, fetchJson, notice, offer, path, patiently, percent, signed } from "./common.js";
+import { bars, byId, count, el, fetchJson, latest, notice, offer, path, patiently, percent, signed } from "./common.js";
 
 const ARROWS = 5, LIMIT = 12, FEWEST = 3;
 const asked = new URLSearchParams(location.search);
-const form = byId("begin");
+const form = byId("begin"), beginning = latest(), showing = latest();
 let games = [], runs = [], study = null, source = null;
 let valued = () => undefined; // ends the notice of a search without a value so far
 let origin = null; // table, or uid and ply, where the moves alone do not name the position
@@ -39,18 +39,22 @@ async function begin() {
   notice(text);
   source?.close();
   valued();
+  const isLatest = beginning();
+  let begun;
   try {
-    study = await patiently(() => fetchJson(path("studies"), wish), (passed) => notice(`${text} ${passed}`));
+    begun = await patiently(() => fetchJson(path("studies"), wish), (passed) => { if (isLatest()) notice(`${text} ${passed}`); });
   } catch (error) {
-    notice(error.message, true);
+    if (isLatest()) notice(error.message, true);
     return;
   }
+  if (!isLatest()) return;
+  study = begun;
+  showing(); // no position of the study before is shown any more
   history.replaceState(null, "", `?${new URLSearchParams(wish)}`);
   nodes = new Map();
   open = new Set([""]);
   shown = [];
   const id = study.id;
-  source?.close(); // of a search that was begun meanwhile
   const own = source = new EventSource(path("studies", id, "events"));
   own.addEventListener("study", async (event) => {
     if (study.id !== id) return own.close();
@@ -66,6 +70,7 @@ async function begin() {
 
 /** Read the opened nodes again, the first one alone while the search goes on. */
 async function refresh() {
+  const { id } = study;
   about();
   if (study.value === null) {
     if (study.is_done) notice(study.fault || "the search found nothing", true);
@@ -73,17 +78,19 @@ async function refresh() {
   }
   try {
     for (const at of study.is_done && !study.root_alone ? [...open] : [""]) await read(at);
+    if (study.id !== id) return;
     notice(study.fault, Boolean(study.fault));
     byId("study").hidden = false;
     await show(shown);
   } catch (error) {
-    notice(error.message, true);
+    if (study.id === id) notice(error.message, true);
   }
 }
 
 async function read(at) {
-  const wish = new URLSearchParams({ path: at, limit: LIMIT });
-  nodes.set(at, await fetchJson(`${path("studies", study.id, "node")}?${wish}`));
+  const wish = new URLSearchParams({ path: at, limit: LIMIT }), home = nodes; // those of this study
+  const found = await fetchJson(`${path("studies", study.id, "node")}?${wish}`);
+  if (found.visits >= (home.get(at)?.visits ?? 0)) home.set(at, found); // a search only adds visits: one with fewer is older
 }
 
 function about() {
@@ -95,6 +102,7 @@ function about() {
 
 /** Show a position of the tree with the moves that were visited most. */
 async function show(moves) {
+  const isLatest = showing();
   const isNew = key(moves) !== key(shown) || !byId("board").getAttribute("src")?.includes(study.id);
   shown = moves;
   const at = key(moves), board = byId("board");
@@ -103,7 +111,10 @@ async function show(moves) {
     board.src = `${path("studies", study.id, "board")}?${new URLSearchParams({ path: at })}`;
     board.alt = `Board after ${[...study.moves, ...moves].length} moves${moves.length ? `, the last one ${moves.at(-1)}` : ""}`;
   }
-  if (!nodes.has(at)) await read(at);
+  if (!nodes.has(at)) {
+    await read(at);
+    if (!isLatest()) return;
+  }
   const before = [...study.moves, ...moves].join(" ");
   byId("where").replaceChildren("Position: ", el("button", { type: "button", class: "link", onclick: () => show([]) }, study.moves.length ? `after ${study.moves.join(" ")}` : "start"),
     ...moves.flatMap((move, i) => [" › ", el("button", { type: "button", class: "link", onclick: () => show(moves.slice(0, i + 1)) }, move)]));
@@ -131,14 +142,15 @@ function arrows() {
 }
 
 async function toggle(at) {
+  const opened = open; // those of this study
   if (open.has(at)) open.delete(at);
   else if (study.root_alone) open.add(at);
   else {
     try {
       if (!nodes.has(at) || study.is_done) await read(at);
-      open.add(at);
+      opened.add(at);
     } catch (error) {
-      notice(error.message, true);
+      if (opened === open) notice(error.message, true);
     }
   }
   draw();

@@ -1,10 +1,10 @@
 // Boards of self-play. Finished games: each board replays one, then takes the newest that no board has shown. Games in progress: each
 // board follows one game of a worker after another; while no worker answers, the boards show finished games.
-import { byId, count, el, fetchJson, notice, path, patiently, result, run, signed } from "./common.js";
+import { byId, count, el, fetchJson, latest, notice, path, patiently, result, run, signed } from "./common.js";
 
 const HOLD_S = 2, ASK_EVERY_MS = 2000, FALLBACK = { games: "finished", boards: "9", speed: "2", seat: "1" };
 const LOST = "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.";
-const form = byId("choices"), boards = [];
+const form = byId("choices"), boards = [], looking = latest();
 let waiting = [], newest = -1, isPaused = matchMedia("(prefers-reduced-motion: reduce)").matches, isAsking = false, askedAt = 0, about = null;
 let stored = null, source = null, live = null, fault = "", reach = 0;
 let isDrawn = false; // whether the first picture is there, whose rules may have to be compiled
@@ -159,14 +159,16 @@ function listen() {
 /** Fill the boards of a paused page, which moves nothing: with one look at the worker, or with the start of finished games. */
 async function still() {
   if (!isPaused) return;
+  const isLatest = looking();
   try {
     if (wantsRunning()) {
       const now = await fetchJson(`${path("runs", run, "running")}${followed()}`);
-      if (isPaused && wantsRunning()) take(now);
+      if (isLatest() && isPaused && wantsRunning()) take(now);
     }
   } catch (error) {
-    notice(error.message, true);
+    if (isLatest()) notice(error.message, true);
   }
+  if (!isLatest()) return;
   const empty = showsRunning() ? [] : boards.filter(({ game }) => !game);
   if (waiting.length < empty.length) await ask(boards.length, { isAtOnce: true });
   for (const board of empty) if (isPaused && boards.includes(board)) await step(board);

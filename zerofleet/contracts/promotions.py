@@ -94,7 +94,7 @@ def champion_from_wire(message: wire.Champion) -> Champion:
 
 @dataclass(frozen=True, slots=True)
 class MatchReport:
-    """Result of a gate match from the candidate's point of view."""
+    """Result of a match of the gate from the candidate's point of view, as messages, journal, pages and commands have it."""
 
     champion_version: int
     wins: int
@@ -103,9 +103,11 @@ class MatchReport:
     pentanomial: tuple[int, int, int, int, int]
     """Number of game pairs by the candidate's score in half points: index 0 = no point, 4 = two wins."""
     share: float
-    """Share of points in [0, 1]; `share_low` and `share_high` are its 95 % interval."""
+    """Share of points in [0, 1]."""
     share_low: float
+    """Lower end of its 95 % interval."""
     share_high: float
+    """Upper end of its 95 % interval."""
     log_likelihood_ratio: float
     """Value of the sequential test; 0 when another rule decides."""
 

@@ -157,6 +157,7 @@ def _listed(record: GateRecord, closed: Sequence[MatchRow], rules: _Rules) -> Ma
         if one.match is not None and (version, one.match.champion_version) not in told
     ]
     listed = [row.model_copy(update={"status": _status(record, row.version)}) for row in (*reports, *rows)]
+    listed.sort(key=lambda row: row.version)  # of a version in the order of its matches
     matches = tuple(reversed(listed))
     return MatchList(matches=matches, total=len(matches), next_before=None, rule=rules.words, fault=rules.fault)
 

@@ -50,13 +50,13 @@ class MatchRow(Value):
 
 
 class MatchList(Value):
-    """Matches of a run, newest first."""
+    """Matches of a run, those of the newest version first, and of a version the newest first."""
 
     matches: tuple[MatchRow, ...]
     total: int
     """Number of matches, those of other pages included."""
     next_before: int | None
-    """Number with which a query for older matches goes on; None where none is left."""
+    """Version with which a query for older ones goes on; None where none is left."""
     rule: str
     """Settings of the gate, in words."""
     fault: str
@@ -65,12 +65,16 @@ class MatchList(Value):
 
 @dataclass(frozen=True, slots=True)
 class MatchQuery:
-    """Wanted matches, newest first."""
+    """Wanted matches, newest first.
+
+    Pages end between versions, as those of the list of models do: a version keeps its place while matches begin, and while the
+    gatekeeper drops the oldest verdicts, which a count of matches would not.
+    """
 
     limit: int
-    """Maximum number of matches."""
+    """Maximum number of versions; all wanted matches of each are listed."""
     before: int | None = None
-    """Number of a match, counted from the oldest as 1: only older ones are listed. It stays while newer matches begin."""
+    """Version: only matches of older ones are listed."""
     version: int | None = None
     """Version whose matches are wanted; None for all."""
     opponent: int | None = None
@@ -78,9 +82,11 @@ class MatchQuery:
 
 
 def page_of(listed: MatchList, query: MatchQuery) -> MatchList:
-    """Return the wanted matches of a list of all; numbers and total are those of the matches of the wanted players."""
+    """Return the wanted matches of a list of all; the total is that of the matches of the wanted players."""
     wanted = [row for row in listed.matches if query.version in {None, row.version} and query.opponent in {None, row.opponent}]
-    older = wanted if query.before is None else wanted[max(0, len(wanted) - query.before + 1) :]
-    shown = older[: query.limit]
-    next_before = len(older) - len(shown) + 1 if len(shown) < len(older) else None
-    return listed.model_copy(update={"matches": tuple(shown), "total": len(wanted), "next_before": next_before})
+    older = [row for row in wanted if query.before is None or row.version < query.before]
+    versions = list(dict.fromkeys(row.version for row in older))
+    oldest = versions[: query.limit][-1] if versions else 0
+    shown = tuple(row for row in older if row.version >= oldest)
+    next_before = oldest if len(shown) < len(older) else None
+    return listed.model_copy(update={"matches": shown, "total": len(wanted), "next_before": next_before})

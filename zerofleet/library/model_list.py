@@ -16,7 +16,7 @@ from datetime import datetime
 
 from zerofleet.contracts.lineage import was_self_tested
 from zerofleet.contracts.manifests import Champion, Manifest
-from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport, Rung
 from zerofleet.errors import CorruptModel, ModelNotFound
 from zerofleet.library.times import time_of
 from zerofleet.library.values import Value
@@ -26,7 +26,6 @@ from zerofleet.storage.run_paths import RunPaths
 
 __all__ = [
     "ALL_MODELS",
-    "GateMatch",
     "KnownModel",
     "ModelDetail",
     "ModelEntry",
@@ -43,25 +42,6 @@ MOST_ANCESTORS = 8
 
 _MEASURED = (CandidateStatus.TRIAL, CandidateStatus.UNPROVEN, CandidateStatus.WEAKER)
 """Statuses of champions, present and former, that were promoted before they were measured."""
-
-
-class GateMatch(Value):
-    """Match of a candidate against the champion of its time, from the candidate's point of view."""
-
-    champion_version: int
-    wins: int
-    draws: int
-    losses: int
-    pentanomial: tuple[int, int, int, int, int]
-    """Number of game pairs by the candidate's score in half points: index 0 = no point, 4 = two wins."""
-    share: float
-    """Share of points in [0, 1]."""
-    share_low: float
-    """Lower end of its 95 % interval."""
-    share_high: float
-    """Upper end of its 95 % interval."""
-    log_likelihood_ratio: float
-    """Value of the sequential test; 0 when another rule decides."""
 
 
 class KnownModel(Value):
@@ -82,7 +62,8 @@ class KnownModel(Value):
     """Upper end of the 95 % interval."""
     rated_games: int
     """Games that count for the rating; some, but no rating: it is not anchored, as none was against a rung."""
-    match: GateMatch | None
+    match: MatchReport | None
+    """Match against the champion of its time, from its point of view."""
     reason: str
     """Reason of the verdict or of the last promotion, or the fault."""
     note: str
@@ -266,8 +247,7 @@ def _known(version: int, candidate: Candidate | None, rungs: Mapping[str, Rung],
             status = f"{status}, {candidate.status.value}"
     rung = rungs.get(f"model:{version}")
     elo, low, high = (rung.elo, rung.elo_low, rung.elo_high) if rung is not None and rung.anchored else (None, None, None)
-    report = None if candidate is None else candidate.match
-    match = None if report is None else GateMatch(**{name: getattr(report, name) for name in GateMatch.model_fields})
+    match = None if candidate is None else candidate.match
     reason = (candidate.reason if candidate is not None else "") or (past.reason if past is not None else "")
     return KnownModel(
         version=version,
