@@ -44,11 +44,11 @@ def habits_of(metrics: Mapping[str, np.ndarray]) -> RunHabits:
     Raises `InvalidRequest` for a run with fewer than `FEWEST_GAMES` games in that time.
     """
     elapsed = metrics["run.elapsed_s"]
-    begins = int(np.flatnonzero(np.diff(elapsed) < 0.0)[-1] + 1) if np.any(np.diff(elapsed) < 0.0) else 0  # counters restart
-    recent = np.flatnonzero(elapsed >= elapsed[-1] - PERIOD_S) if len(elapsed) else elapsed
-    if len(recent) == 0:
+    if len(elapsed) == 0:
         raise InvalidRequest("the run has no metrics; let it play before a fleet is planned like it")
-    first = max(begins, int(recent[0]))
+    restarts = np.flatnonzero(np.diff(elapsed) < 0.0)  # the counters begin again with each session
+    begins = int(restarts[-1]) + 1 if len(restarts) else 0
+    first = begins + int(np.flatnonzero(elapsed[begins:] >= elapsed[-1] - PERIOD_S)[0])
 
     def growth(name: str) -> float:
         column = metrics[f"run.{name}"] if f"run.{name}" in metrics else np.zeros(len(elapsed))
