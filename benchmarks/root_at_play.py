@@ -3,6 +3,7 @@
 `python -m benchmarks.root_at_play MODELS VERSION` prints the table of docs/results/root_at_play.md: MODELS is the folder of a
 run's models, VERSION one of its versions of Connect Four. Each row is one search; its columns are the share of the positions in
 which the move keeps the value (sign) and of those in which no move scores better (exact), with 95 % intervals (Wilson).
+`--leaves 4` searches with four pending leaves of a position at once, by virtual loss, as the gate does.
 
 The positions are those of `zerofleet bench learn --judged N`, scored once and kept in the user's cache.
 """
@@ -30,13 +31,21 @@ BATCH = 128  # positions searched together
 VALUE_SCALES = (0.1, 0.3, 1.0)
 
 
-def searches(simulations: int, scales: Sequence[float]) -> Iterator[tuple[str, SearchSettings]]:
-    """Yield the searches of a budget with their names: both roots, the second with several scales of its values."""
-    settings = SearchSettings.for_play(GAME.spec(), simulations)
-    yield "puct", settings
-    for scale in scales if simulations else ():
-        changes = {"root_policy": "gumbel", "gumbel_noise": False, "gumbel_value_scale": scale}
-        yield f"gumbel, scale {scale}", settings.model_copy(update=changes)
+def searches(simulations: int, scales: Sequence[float], leaves: Sequence[int] = (1,)) -> Iterator[tuple[str, SearchSettings]]:
+    """Yield the searches of a budget with their names: both roots, the second with several scales, with each number of leaves.
+
+    Without simulations it is the policy alone, once.
+    """
+    if not simulations:
+        yield "policy alone", SearchSettings.for_play(GAME.spec(), 0)
+        return
+    for count in leaves:
+        settings = SearchSettings.for_play(GAME.spec(), simulations).model_copy(update={"leaves_per_game": count})
+        at_once = "" if count == 1 else f", {count} leaves"
+        yield f"puct{at_once}", settings
+        for scale in scales:
+            changes = {"root_policy": "gumbel", "gumbel_noise": False, "gumbel_value_scale": scale}
+            yield f"gumbel, scale {scale}{at_once}", settings.model_copy(update=changes)
 
 
 async def _row(
@@ -65,13 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--every", type=int, default=1, help="measure every K-th position alone")
     parser.add_argument("--simulations", type=int, nargs="+", default=[0, 16, 64, 100, 400])
     parser.add_argument("--scales", type=float, nargs="+", default=VALUE_SCALES, help="scales of the values of a Gumbel root")
+    parser.add_argument(
+        "--leaves", type=int, nargs="+", default=[1], help="numbers of pending leaves of a position; 1: no virtual loss"
+    )
     given = parser.parse_args(arguments)
     positions = stored_positions(kept_positions(cache_folder(), GAME, count=given.positions, seed=JUDGE_SEED))[:: given.every]
     networks = Networks(DirectoryStore(given.models), model_name(GAME), max_batch=BATCH)
     networks.load(given.version)
     print("| simulations | root | sign | exact |\n| ---: | --- | --- | --- |")  # noqa: T201
     for simulations in given.simulations:
-        for name, settings in searches(simulations, given.scales):
+        for name, settings in searches(simulations, given.scales, given.leaves):
             print(asyncio.run(_row(networks, given.version, positions, name, settings)), flush=True)  # noqa: T201
 
 

@@ -2,8 +2,8 @@
 
 Its lanes are those of the product, with openings, diagnostics and records of finished games, so that a position costs what it
 costs in a run; only the gatekeeper and the stream are missing: one version is played, and records are dropped. For each line on
-standard input, a number of seconds, it plays for that time and writes a line of JSON: positions, games, seconds, and the
-latency of each request. In between it is idle.
+standard input, a number of seconds, it plays for that time and writes a line of JSON: positions, games, searched moves,
+seconds, and the latency of each request. In between it is idle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, get_args
 from games.core import Game, make
 from games.positions import parameters_text
 from selfplay_worker.game_register import FinishedGame
-from selfplay_worker.lane import Lane
+from selfplay_worker.lane import Block, Lane
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.warmup import warm_up
 from selfplay_worker.worker import make_block, make_crew
@@ -37,6 +37,9 @@ class Meter:
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self.positions = self.games = self.bytes_asked = self.bytes_answered = 0
+        self.blocks: list[Block] = []
+        """Blocks of the lanes, which count their searched moves."""
+        self._moves_taken = 0
         self.latencies_s: list[float] = []
         self.answered = asyncio.Event()
         self.playing = asyncio.Event()
@@ -62,14 +65,17 @@ class Meter:
 
     def take(self) -> dict[str, Any]:
         """Return the figures since the last call, and reset them."""
+        moves = sum(block.counters.moves for block in self.blocks)
         taken = {
             "positions": self.positions,
             "games": self.games,
+            "moves": moves - self._moves_taken,
             "bytes_asked": self.bytes_asked,
             "bytes_answered": self.bytes_answered,
             "latencies_s": self.latencies_s,
         }
         self.positions = self.games = self.bytes_asked = self.bytes_answered = 0
+        self._moves_taken = moves
         self.latencies_s = []
         return taken
 
@@ -81,10 +87,11 @@ async def play(game: Game, settings: WorkerSettings, meter: Meter, *, version: i
     crew = make_crew(game, settings, evaluator=meter, outlet=meter, thread=thread, rng=rng)
     await asyncio.to_thread(warm_up, game, settings, crew.openings)
     crew.adopted.adopt(version)
+    meter.blocks = [make_block(game, settings) for _ in range(settings.selfplay.lanes)]
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(settings.selfplay.lanes):
-                group.create_task(Lane(make_block(game, settings), crew).run())
+            for block in meter.blocks:
+                group.create_task(Lane(block, crew).run())
     finally:
         thread.shutdown(wait=False, cancel_futures=True)
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import games
 from games import core
 from zerofleet.agents import make_agent
+from zerofleet.contracts.records import decode_record, encode_record
+from zerofleet.contracts.records.samples import random_game
+from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.library.accuracy_record import read_accuracy
+from zerofleet.library.stored_positions import positions_of_stored_games
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.run_paths import RunPaths
+from zerofleet.storage.runs import RunDirectory
 from zerofleet.strength.accuracy import (
     GradedMove,
     Share,
@@ -65,6 +73,95 @@ def test_positions_of_a_file_replace_random_and_self_play_games(zerofleet, tmp_p
     assert (wrong.code, wrong.out) == (2, "")
 
 
+@pytest.fixture
+def run_of_games(tmp_path):
+    """A run of tic-tac-toe with 30 stored games; the first two moves of each were its random opening."""
+    root = tmp_path / "run"
+    with (
+        RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=1) as opened,
+        GameLog.open(opened.paths.replay, writer=True) as log,
+    ):
+        for number in range(30):
+            uid, played = f"{number:032x}", random_game(GAME, number)
+            played = replace(played, opening_plies=2, searched=played.searched[2:])
+            log.append([(uid, encode_record(played, worker_id="worker-0", uid=uid, finished_at_ms=1_800_000_000_000))])
+    return root
+
+
+def test_positions_of_stored_games_replace_random_and_self_play_games(zerofleet, run_of_games):
+    words = ("--game", "tic_tac_toe", "--stored", "--positions", "20", "--run-dir", str(run_of_games), "--json")
+    (part,) = zerofleet("accuracy", "perfect", *words).json()["results"]
+    assert (part["source"], part["positions"]) == ("stored", "20 positions, seed 0, games 10 to 29")
+    assert part["all"]["kept"]["count"] == part["all"]["kept"]["of"] == 20
+    table = zerofleet("accuracy", "random", *words[:-1])
+    assert "random, as it is, positions of stored games" in table.out
+
+
+def test_stored_positions_are_those_that_were_searched_and_the_same_for_the_same_games(run_of_games):
+    with GameLog.open(RunPaths(run_of_games).replay, writer=False) as log:
+        found, again, late = (positions_of_stored_games(log, GAME, count=40, seed=3, first_ply=first) for first in (0, 0, 5))
+        played = [tuple(decode_record(log.get(number).payload).moves) for number in range(30)]
+    assert found == again
+    assert (found.oldest, found.newest) == (0, 29)
+    assert len(set(found.positions)) == len(found.positions) == 40
+    assert min(map(len, found.positions)) == 2
+    assert min(map(len, late.positions)) == 5
+    assert all(any(moves[: len(position)] == position for moves in played) for position in found.positions)
+
+
+def test_a_run_without_stored_games_has_no_positions_to_judge(zerofleet, tmp_path):
+    root = tmp_path / "run"
+    with (
+        RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=1) as opened,
+        GameLog.open(opened.paths.replay, writer=True),
+    ):
+        pass
+    outcome = zerofleet("accuracy", "random", "--game", "tic_tac_toe", "--stored", "--run-dir", str(root))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "no stored game with a search" in outcome.err
+
+
+class Impatient:
+    """Perfect play of tic-tac-toe that gives up before the third stone."""
+
+    unit = "points"
+
+    def __init__(self):
+        self._perfect = yardstick(GAME)
+
+    def keeping(self, state):
+        if len(games.legal(GAME, state)) > 7:
+            raise InvalidRequest("too many nodes")
+        return self._perfect.keeping(state)
+
+    def lost(self, state, action):
+        return self._perfect.lost(state, action)
+
+    def scores(self, state):
+        return self._perfect.scores(state)
+
+
+def test_positions_beyond_the_limit_of_the_solver_are_left_out_for_every_player_or_refused():
+    positions, chosen = [(4,), (0, 4, 8), (0,), (4, 0, 8, 2)], [[0, 1, 4, 1], [1, 2, 1, 5]]
+    found = grade(Impatient(), GAME, positions, chosen, leave_out_hard=True)
+    assert [[move.ply for move in moves] for moves in found] == [[3, 4], [3, 4]]
+    assert [[move.kept for move in moves] for moves in found] == [[True, True], [False, False]]
+    with pytest.raises(InvalidRequest, match="too many nodes"):
+        grade(Impatient(), GAME, positions, chosen)
+
+
+@pytest.mark.slow
+def test_the_number_of_positions_beyond_the_limit_of_nodes_is_stated(zerofleet):
+    words = ("--set", "rows=4", "--set", "columns=5", "--positions", "40", "--max-nodes", "100", "--json")
+    outcome = zerofleet("accuracy", "greedy", *words)
+    said = outcome.json()
+    assert said["max_nodes"] == 100
+    assert said["results"][0]["positions"] == "40 positions, seed 0, at most 100 nodes"
+    of = said["results"][0]["all"]["kept"]["of"]
+    assert 0 < of < 40
+    assert f"{40 - of} of 40 positions of random games take the solver more than 100 nodes" in outcome.err
+
+
 @pytest.mark.slow
 def test_connect_four_is_graded_in_stones(zerofleet):
     words = ("--set", "rows=4", "--set", "columns=5", "--positions", "40", "--json")
@@ -117,6 +214,8 @@ def test_an_agent_with_a_model_is_graded_like_any_other_agent(zerofleet, run_wit
         (("random", "--game", "tic_tac_toe", "--positions", "0"), "want 1 or more"),
         (("random", "--game", "tic_tac_toe", "--seed", "-1"), "want 0 or more"),
         (("random", "--game", "take_six"), "two players"),
+        (("random", "--game", "tic_tac_toe", "--stored"), "there is no run of tic_tac_toe"),
+        (("random", "--game", "tic_tac_toe", "--stored", "--from", "missing.txt"), "give one of them"),
     ],
 )
 def test_an_invalid_accuracy_request_is_rejected_with_one_error_line(zerofleet, tmp_path, monkeypatch, words, said):

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from zerofleet.cli.bench.serve import _fill, _show
+from games.core import make
+from zerofleet.cli.bench.serve import Carrier, _figures, _fill, _show
 
 
 def test_batch_fill_is_the_share_of_positions_by_batch_size():
     assert _fill({1: 8, 2: 4, 3: 4, 4: 3, 64: 1, 65: 0}) == {"1": 0.0769, "2": 0.0769, "4": 0.2308, "64": 0.6154}
     assert _fill({}) == {}
+
+
+def test_positions_are_counted_by_game_and_by_move_unless_games_take_too_long():
+    turn = {
+        "positions": 700,
+        "seconds": 1.0,
+        "bytes_asked": 0,
+        "bytes_answered": 0,
+        "busy_s": 0.5,
+        "server_s": 0.5,
+        "worker_s": 0.2,
+    }
+    turn |= {"latencies_s": [0.1], "person_s": [], "batches": {64: 11}}
+
+    def figures(games, moves):
+        served, raw = [turn | {"games": games, "moves": moves}] * 2, [{64: (640, 1.0)}] * 2
+        return _figures(make("tic_tac_toe"), "tiny", raw, served, workers=1, threads=1, transport=Carrier.AUTO)
+
+    counted, not_counted = figures(7, 100), figures(0, 0)
+    assert (counted.positions_per_game, counted.positions_per_move) == (100.0, 7.0)
+    assert (not_counted.positions_per_game, not_counted.positions_per_move) == (0.0, 0.0)
 
 
 @pytest.mark.slow

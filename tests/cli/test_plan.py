@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from zerofleet.storage.runs import RunDirectory
 
 
 def test_the_plan_names_the_part_that_saturates_first(zerofleet):
@@ -21,6 +25,26 @@ def test_a_simulation_in_which_no_request_of_the_match_was_answered_has_no_times
     found = zerofleet(*words, "--json").json()
     assert (found["simulated"]["gate_step_ms"] is None) == (found["simulated"]["gate_match_s"] is None)
     assert zerofleet(*words).code == 0
+
+
+def row(at, games):
+    evaluations = {"selfplay_evaluations": 130 * games, "match_evaluations": 13 * games, "ladder_evaluations": 0}
+    return json.dumps({"elapsed_s": at, "games": games, "moves": 17 * games, **evaluations})
+
+
+def test_a_plan_like_a_run_has_its_games_and_the_share_of_its_gate(zerofleet, tmp_path):
+    root = tmp_path / "run"
+    with RunDirectory.create_or_open(root, "connect_four", {}, preset="laptop", seed=1) as run:
+        run.paths.metrics.mkdir(exist_ok=True)
+        (run.paths.metrics / "run.jsonl").write_text(f"{row(0.0, 0)}\n{row(60.0, 5_000)}\n")
+    usual, like = (zerofleet("plan", *words, "--json") for words in ((), ("--like", str(root))))
+    assert like.json()["evaluations_per_game"] == 130.0
+    assert like.json()["gate_share"] == pytest.approx(1 / 11)
+    assert like.json()["games_per_hour"] != usual.json()["games_per_hour"]
+    assert "5,000 games of the last 60 s" in like.err
+    assert "17.0 moves, 130.0 evaluations; the gate takes 9.1% of all evaluations" in like.err
+    other = zerofleet("plan", "--like", str(tmp_path))
+    assert (other.code, other.out) == (2, "")
 
 
 def test_the_plan_is_printed_as_tables(zerofleet):

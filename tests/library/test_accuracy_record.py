@@ -14,10 +14,12 @@ from zerofleet.library.accuracy_record import (
     ShareValue,
     accuracy_file,
     append_accuracy,
+    asked_count,
     drawn_set,
     filed_set,
     latest_results,
     read_accuracy,
+    stored_set,
 )
 from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.model_list import ModelEntry
@@ -50,6 +52,15 @@ def entry(version, steps):
 @pytest.fixture
 def paths(tmp_path):
     return RunPaths(tmp_path)
+
+
+def test_the_number_of_positions_asked_for_is_that_of_the_name_or_else_that_of_the_judged_ones():
+    names = (stored_set(1_500, seed=0, first_ply=8, oldest=2_000, newest=3_499), drawn_set(500, seed=0, first_ply=0), "")
+    assert names[0] == "1,500 positions, seed 0, from ply 8, games 2,000 to 3,499"
+    results = [measured(1, 9, source="stored", positions=name).accuracy.results[0] for name in names]
+    assert [asked_count(result) for result in results] == [1_500, 500, 20]
+    filed = measured(1, 9, source="file", positions=filed_set("900 positions", [(1,)])).accuracy.results[0]
+    assert asked_count(filed) == 20
 
 
 def test_measurements_are_read_in_the_order_in_which_they_were_made(paths):

@@ -21,6 +21,7 @@ COSTS = Costs(
     evaluations_per_device=100_000.0,
     evaluations_per_worker_core=50_000.0,
     evaluations_per_game=0.0,
+    evaluations_per_move=0.0,
     bytes_asked=30.0,
     bytes_answered=20.0,
     samples_per_second=10_000.0,
@@ -54,6 +55,24 @@ def test_measured_evaluations_of_a_game_replace_the_upper_bound_unless_a_length_
     assert make_plan(measured, LAPTOP, gpus=1, workers=1, limits=Limits()).evaluations_per_game == pytest.approx(100.0)
     longer = make_plan(measured, LAPTOP, gpus=1, workers=1, plies=40.0, limits=Limits())
     assert longer.evaluations_per_game == pytest.approx(950.0)
+
+
+def test_games_of_another_length_take_the_measured_evaluations_of_a_move():
+    measured = replace(COSTS, evaluations_per_game=100.0, evaluations_per_move=8.0)
+    usual, longer = (make_plan(measured, LAPTOP, gpus=1, workers=1, plies=plies, limits=Limits()) for plies in (None, 40.0))
+    assert (usual.evaluations_per_game, longer.evaluations_per_game) == pytest.approx((100.0, 320.0))
+    # 12.5 searched moves in a game of the usual length, 0.3 of which are samples
+    rates = [found.samples_per_second / found.games_per_hour * 3600 for found in (usual, longer)]
+    assert rates == pytest.approx([12.5 * 0.3, 40.0 * 0.3])
+
+
+def test_the_gate_takes_its_share_of_the_servers():
+    alone, shared = (
+        make_plan(replace(COSTS, gate_share=share), LAPTOP, gpus=1, workers=8, limits=Limits()) for share in (0.0, 0.1)
+    )
+    assert shared.saturates_first == "inference servers"
+    assert shared.games_per_hour == pytest.approx(0.9 * alone.games_per_hour)
+    assert (alone.gate_share, shared.gate_share) == (0.0, 0.1)
 
 
 @pytest.mark.parametrize(

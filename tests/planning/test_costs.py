@@ -72,12 +72,13 @@ def test_costs_that_are_not_above_0_are_refused_by_name_and_with_them_the_plan_o
         plan_for(ConnectFour(), example, gpus=1, workers=1)
 
 
+@pytest.mark.parametrize("name", ["positions_per_game", "positions_per_move"])
 @pytest.mark.parametrize("figure", [-93.7, float("nan"), float("inf")])
-def test_evaluations_of_a_game_that_are_no_number_from_0_up_are_refused(example, figure):
+def test_evaluations_of_a_game_or_move_that_are_no_number_from_0_up_are_refused(example, figure, name):
     measured = json.loads(example.read_text())
-    measured["measured"]["serve"]["figures"]["positions_per_game"] = figure
+    measured["measured"]["serve"]["figures"][name] = figure
     example.write_text(json.dumps(measured))
-    with pytest.raises(ConfigurationError, match=rf"costs\.json has serve\.positions_per_game = {figure!r}, wanted"):
+    with pytest.raises(ConfigurationError, match=rf"costs\.json has serve\.{name} = {figure!r}, wanted"):
         read_costs(example, game="connect_four")
 
 
@@ -87,7 +88,8 @@ def test_evaluations_of_a_game_may_be_missing_or_not_counted(example, figures):
     measured["measured"]["serve"]["figures"].pop("positions_per_game", None)
     measured["measured"]["serve"]["figures"].update(figures)
     example.write_text(json.dumps(measured))
-    assert read_costs(example, game="connect_four").evaluations_per_game == 0.0
+    found = read_costs(example, game="connect_four")
+    assert (found.evaluations_per_game, found.evaluations_per_move) == (0.0, 0.0)
 
 
 def test_a_file_is_parsed_again_only_when_it_changed(example, monkeypatch):

@@ -32,10 +32,12 @@ __all__ = [
     "ShareValue",
     "accuracy_file",
     "append_accuracy",
+    "asked_count",
     "drawn_set",
     "filed_set",
     "latest_results",
     "read_accuracy",
+    "stored_set",
 ]
 
 
@@ -73,7 +75,7 @@ class Result(Value):
     """Moves of one player in the positions of one source."""
 
     source: str
-    """random, self-play or file."""
+    """random, self-play, stored or file."""
     mode: str
     """`policy alone`, `N simulations`, or `as it is` for an agent."""
     positions: str = ""
@@ -94,6 +96,8 @@ class Accuracy(Value):
     """Unit of `mean_lost`."""
     first_ply: int
     simulations: int
+    max_nodes: int | None = None
+    """Nodes of the solver above which positions were left out; None without a limit."""
     results: tuple[Result, ...]
 
 
@@ -158,6 +162,22 @@ def filed_set(file: str, positions: Sequence[Sequence[int]]) -> str:
     """Return the name of the positions of a file, each as its moves; files with the same positions differ by name alone."""
     digest = hashlib.sha256(repr([tuple(moves) for moves in positions]).encode()).hexdigest()
     return f"{len(positions):,} positions, {file} {digest[:8]}"
+
+
+def stored_set(count: int, *, seed: int, first_ply: int, oldest: int, newest: int) -> str:
+    """Return the name of a set of positions of stored games, by the numbers of these games."""
+    return f"{drawn_set(count, seed=seed, first_ply=first_ply)}, games {oldest:,} to {newest:,}"
+
+
+def asked_count(result: Result) -> int:
+    """Return the number of positions that were asked for; a game may have fewer, and a limit of nodes leaves some out.
+
+    For a result of an earlier release, and for the positions of a file, it is the number of those that were judged.
+    """
+    name = result.positions.partition(" positions")[0].replace(",", "")
+    if result.source != "file" and name.isdecimal():
+        return int(name)
+    return 1 if result.all is None else result.all.kept.of
 
 
 def latest_results(measured: Sequence[MeasuredAccuracy]) -> dict[ResultKey, Result]:

@@ -16,7 +16,7 @@ from zerofleet.library.series import Axes, RunSeries, Series
 __all__ = ["with_accuracy"]
 
 CHART = "Accuracy: value kept where it can be lost"
-_SOURCES = {"random": "random games", "self-play": "self-play", "file": "a file"}
+_SOURCES = {"random": "random games", "self-play": "self-play", "stored": "stored games", "file": "a file"}
 
 
 def with_accuracy(

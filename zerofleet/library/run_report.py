@@ -8,7 +8,7 @@ from datetime import datetime
 from importlib import metadata
 
 from zerofleet.errors import RecordRejected, RunDirectoryError
-from zerofleet.library.accuracy_record import MeasuredAccuracy
+from zerofleet.library.accuracy_record import MeasuredAccuracy, asked_count
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
 from zerofleet.library.model_list import ModelList
@@ -118,6 +118,8 @@ def _measuring(measured: MeasuredAccuracy) -> list[str]:
     if any(result.source == "file" for result in found.results):
         positions = ["--from", "FILE"]
     else:
-        most = max((result.all.kept.of for result in found.results if result.all is not None), default=1)
+        most = max(map(asked_count, found.results), default=1)
         positions = ["--positions", str(most), "--first-ply", str(found.first_ply)]
+        positions += ["--stored"] * any(result.source == "stored" for result in found.results)
+    positions += [] if found.max_nodes is None else ["--max-nodes", str(found.max_nodes)]
     return [*positions, "--simulations", str(found.simulations), "--seed", str(found.seed), "--json"]

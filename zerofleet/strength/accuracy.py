@@ -25,6 +25,7 @@ from games.positions import legal, new_state, replay
 from zerofleet.agents import Agent
 from zerofleet.agents.exact.perfect import PerfectAgent, require_small
 from zerofleet.agents.exact.solver import MAX_NODES, Solver, fits, shipped_book
+from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.search import SearchSettings, search_positions
 from zerofleet.strength.matches import Opening, draw_openings
@@ -40,6 +41,7 @@ __all__ = [
     "agent_chooser",
     "grade",
     "model_chooser",
+    "played_positions",
     "random_positions",
     "self_play_positions",
     "tally",
@@ -184,15 +186,17 @@ def grade(
     positions: Sequence[Position],
     chosen: Sequence[Sequence[int]],
     *,
+    leave_out_hard: bool = False,
     progress: Callable[[], None] = lambda: None,
 ) -> list[list[GradedMove]]:
-    """Return the graded moves of several players, one list per player.
+    """Return the graded moves of several players, one list per player, all for the same positions.
 
     Args:
         perfect: Yardstick of the game.
         game: The rules.
         positions: Unfinished positions.
         chosen: Moves of each player, one per position.
+        leave_out_hard: Leave out a position that the yardstick does not solve within its limit, instead of raising.
         progress: Called after each position.
 
     Raises:
@@ -200,14 +204,25 @@ def grade(
     """
     graded: list[list[GradedMove]] = [[] for _ in chosen]
     for i, position in enumerate(positions):
-        state = replay(game, position)
-        keeping = perfect.keeping(state)
-        decides = len(keeping) < len(legal(game, state))
-        lost = {action: perfect.lost(state, action) for action in {moves[i] for moves in chosen}}
-        for moves, found in zip(chosen, graded, strict=True):
-            found.append(GradedMove(len(position), moves[i] in keeping, lost[moves[i]], decides))
+        try:
+            found = _grades(perfect, game, position, [moves[i] for moves in chosen])
+        except InvalidRequest:
+            if not leave_out_hard:
+                raise
+            found = []
+        for grades, grade_of_move in zip(graded, found, strict=False):
+            grades.append(grade_of_move)
         progress()
     return graded
+
+
+def _grades(perfect: Yardstick, game: Game, position: Position, moves: Sequence[int]) -> list[GradedMove]:
+    """Return the grades of moves in one position."""
+    state = replay(game, position)
+    keeping = perfect.keeping(state)
+    decides = len(keeping) < len(legal(game, state))
+    lost = {action: perfect.lost(state, action) for action in set(moves)}
+    return [GradedMove(len(position), action in keeping, lost[action], decides) for action in moves]
 
 
 def tally(graded: Sequence[GradedMove], *, plies: int = 1) -> list[Tally]:
@@ -263,7 +278,17 @@ async def self_play_positions(game: Game, chooser: Chooser, *, count: int, seed:
             moves[i].append(action)
         going = [i for i in going if legal(game, replay(game, moves[i]))]
     first = [max(first_ply, len(opening)) for opening in openings]
-    return _spread(game, moves, count, np.random.default_rng([seed, count]), first)
+    return played_positions(game, moves, count=count, seed=seed, first=first)
+
+
+def played_positions(
+    game: Game, played: Sequence[Sequence[int]], *, count: int, seed: int, first: Sequence[int]
+) -> list[Position]:
+    """Return up to `count` different positions of games, each given by its moves and its `first` ply, spread over the plies.
+
+    The same arguments give the same positions.
+    """
+    return _spread(game, played, count, np.random.default_rng([seed, count]), first)
 
 
 def _some(game: Game, plies: int, seed: int, most: int) -> list[Opening]:

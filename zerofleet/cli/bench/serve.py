@@ -119,6 +119,7 @@ class Bench:
         return {
             "positions": sum(each["positions"] for each in found),
             "games": sum(each["games"] for each in found) if self.counts_games else 0,
+            "moves": sum(each["moves"] for each in found) if self.counts_games else 0,
             "seconds": max(each["seconds"] for each in found),
             "bytes_asked": sum(each["bytes_asked"] for each in found),
             "bytes_answered": sum(each["bytes_answered"] for each in found),
@@ -223,7 +224,7 @@ def _figures(
     by_batch = {rows: sum(r[rows][0] for r in raw) / sum(r[rows][1] for r in raw) for rows in raw[0]}
     best = max(by_batch, key=lambda rows: by_batch[rows])
     seconds = sum(each["seconds"] for each in served)
-    positions, games = (sum(each[name] for each in served) for name in ("positions", "games"))
+    positions, games, moves = (sum(each[name] for each in served) for name in ("positions", "games", "moves"))
     batches: dict[int, int] = {}
     for each in served:
         for rows, count in each["batches"].items():
@@ -248,6 +249,7 @@ def _figures(
         raw_by_batch={rows: round(rate) for rows, rate in by_batch.items()},
         served_positions_per_second=round(positions / seconds),
         positions_per_game=round(positions / games, 1) if games else 0.0,
+        positions_per_move=round(positions / moves, 2) if moves else 0.0,
         ratio=round(positions / seconds / by_batch[best], 4),
         ratio_by_round=[round(ratio, 3) for ratio in by_round],
         mean_batch=round(sum(r * n for r, n in batches.items()) / max(1, sum(batches.values())), 1),

@@ -28,6 +28,8 @@ class ServeFigures:
     served_positions_per_second: float
     positions_per_game: float
     """Evaluated positions for each game of the workers, with an untrained network; 0 where games take too long."""
+    positions_per_move: float
+    """The same for each searched move; 0 where games take too long to be counted."""
     ratio: float
     ratio_by_round: list[float]
     mean_batch: float

@@ -14,8 +14,10 @@ import typer
 
 from games.core import Game
 from games.positions import parameters_text
+from zerofleet.agents.exact.solver import MAX_NODES
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
+from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.accuracy_record import (
     Accuracy,
@@ -27,7 +29,10 @@ from zerofleet.library.accuracy_record import (
     append_accuracy,
     drawn_set,
     filed_set,
+    stored_set,
 )
+from zerofleet.library.stored_positions import positions_of_stored_games
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.strength.accuracy import (
@@ -52,7 +57,17 @@ from zerofleet.supervisor.entrants import entrants, is_model, serving_agent, ver
 __all__ = ["accuracy"]
 
 BANDS = 7  # rows of the table, of six plies each in Connect Four
-SOURCES = {"random": "random games", "self-play": "self-play games", "file": "the file"}
+SOURCES = {"random": "random games", "self-play": "self-play games", "stored": "stored games", "file": "the file"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Positions in place of those of random games and self-play."""
+
+    source: str
+    name: str
+    """Name of the set."""
+    positions: list[Position]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +78,7 @@ class _Request:
     first_ply: int
     simulations: int
     seed: int
-    filed: list[Position] | None
-    """Positions of a file, in place of random and self-play games."""
+    given: _Given | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,22 @@ def accuracy(
         Path | None,
         typer.Option("--from", metavar="FILE", help="File of positions to judge, in place of random games and self-play."),
     ] = None,
+    stored: Annotated[
+        bool,
+        typer.Option(
+            "--stored", help="Judge positions of the run's newest stored games, in place of random games and self-play."
+        ),
+    ] = False,
+    max_nodes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-nodes",
+            metavar="N",
+            min=1,
+            help="Leave out positions of Connect Four for which the solver needs more nodes; 4,000,000 are about a second.",
+            show_default="all are solved",
+        ),
+    ] = None,
     simulations: Simulations = None,
     run_dir: RunDir = None,
     parameters: Parameters = None,
@@ -118,20 +148,26 @@ def accuracy(
 ) -> None:
     """Show by ply how often a player's move keeps the value of the position: won stays won, drawn stays drawn.
 
-    Positions come from random games and from self-play from random openings, or from a file: one per line, as moves or as
-    columns and score (Pascal Pons's test sets of Connect Four). A model plays with its search and without. The columns after
-    `that matter` leave out positions in which every move keeps the value; `exact` counts moves than which none scores better.
-    The figures of champion and model:N are recorded in the run, for its curves and its report.
+    Positions come from random games and from self-play from random openings, from the run's stored games, or from a file: one
+    per line, as moves or as columns and score (Pascal Pons's test sets of Connect Four). A model plays with its search and
+    without. The columns after `that matter` leave out positions in which every move keeps the value; `exact` counts moves than
+    which none scores better. The figures of champion and model:N are recorded in the run, for its curves and its report.
     """
     game = chosen_game(game_name, parameters)
-    perfect = yardstick(game)
-    filed = None if positions_file is None else [one.moves for one in read_positions(game, positions_file)]
-    known = drawn_set(positions, seed=seed, first_ply=first_ply)
-    if positions_file is not None and filed is not None:
-        known = filed_set(positions_file.name, filed)
-    request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, filed)
+    perfect = yardstick(game, max_nodes=max_nodes or MAX_NODES)
+    if stored and positions_file is not None:
+        raise InvalidRequest("--stored and --from both name the positions; give one of them")
+    given = None
+    if positions_file is not None:
+        filed = [one.moves for one in read_positions(game, positions_file)]
+        given = _Given("file", filed_set(positions_file.name, filed), filed)
+    elif stored:
+        given = _stored(game, run_dir, count=positions, seed=seed, first_ply=first_ply)
+    known = drawn_set(positions, seed=seed, first_ply=first_ply) if given is None else given.name
+    known += "" if max_nodes is None else f", at most {max_nodes:,} nodes"
+    request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, given)
     player_asked = asyncio.run(_ask(request, run_dir))
-    results = [(part, _grade(perfect, game, part)) for part in player_asked.parts]
+    results = [(part, _grade(perfect, game, part, max_nodes)) for part in player_asked.parts]
     found = Accuracy(
         player=player_asked.name,
         game=game_name,
@@ -140,6 +176,7 @@ def accuracy(
         unit=perfect.unit,
         first_ply=first_ply,
         simulations=request.simulations,
+        max_nodes=max_nodes,
         results=tuple(
             _result(part.source, mode, known, moves)
             for part, graded in results
@@ -156,6 +193,14 @@ def accuracy(
         paths, version = player_asked.version
         append_accuracy(paths, MeasuredAccuracy(version=version, measured_at=datetime.now(UTC), accuracy=found))
         screen.note(f"recorded in {accuracy_file(paths)}")
+
+
+def _stored(game: Game, run_dir: Path | None, *, count: int, seed: int, first_ply: int) -> _Given:
+    """Return positions of the newest stored games of the run. Raises `RunDirectoryError`, `InvalidRequest`."""
+    with GameLog.open(find_run(game, run_dir).replay, writer=False) as log:
+        found = positions_of_stored_games(log, game, count=count, seed=seed, first_ply=first_ply)
+    name = stored_set(count, seed=seed, first_ply=first_ply, oldest=found.oldest, newest=found.newest)
+    return _Given("stored", name, found.positions)
 
 
 async def _ask(request: _Request, run_dir: Path | None) -> _Played:
@@ -184,8 +229,8 @@ async def _ask(request: _Request, run_dir: Path | None) -> _Played:
                 serving_agent(entrants([request.player], game, run_dir, note=screen.note), game)
             )
             name, modes = agent.name, {"as it is": agent_chooser(game, agent, seed=seed)}
-        if request.filed is not None:
-            return _Played(name, measured, [await _choose("file", request.filed, modes)])
+        if request.given is not None:
+            return _Played(name, measured, [await _choose(request.given.source, request.given.positions, modes)])
         *_, strongest = modes.values()
         sources = (
             random_positions(game, count=request.positions, seed=seed, first_ply=request.first_ply),
@@ -200,9 +245,17 @@ async def _choose(source: str, positions: list[Position], modes: dict[str, Choos
     return _Asked(source, positions, tuple(modes), chosen)
 
 
-def _grade(perfect: Yardstick, game: Game, part: _Asked) -> list[list[GradedMove]]:
+def _grade(perfect: Yardstick, game: Game, part: _Asked, max_nodes: int | None) -> list[list[GradedMove]]:
+    """Return the graded moves of each mode; with `max_nodes`, without the positions that take the solver more."""
+    hard = max_nodes is not None
     with screen.meter(f"solving positions of {SOURCES[part.source]}", len(part.positions)) as meter:
-        return grade(perfect, game, part.positions, part.chosen, progress=meter.advance)
+        graded = grade(perfect, game, part.positions, part.chosen, leave_out_hard=hard, progress=meter.advance)
+    if max_nodes is not None and (left_out := len(part.positions) - len(graded[0])):
+        screen.note(
+            f"{left_out} of {len(part.positions)} positions of {SOURCES[part.source]} take the solver more than {max_nodes:,} "
+            "nodes and are left out"
+        )
+    return graded
 
 
 def _result(source: str, mode: str, positions: str, graded: Sequence[GradedMove]) -> Result:

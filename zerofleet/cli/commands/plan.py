@@ -10,10 +10,13 @@ import typer
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
 from zerofleet.contracts.naming import model_name
+from zerofleet.library.metrics import read_metrics
 from zerofleet.library.planning.costs import read_costs
 from zerofleet.library.planning.fleet_model import simulate
 from zerofleet.library.planning.plan import Limits, Plan, Simulated, make_plan
+from zerofleet.library.planning.run_habits import habits_of, like_run
 from zerofleet.presets import preset
+from zerofleet.storage.run_lookup import find_run
 
 __all__ = ["plan"]
 
@@ -33,7 +36,16 @@ def plan(
     ] = None,
     plies: Annotated[
         float | None,
-        typer.Option("--plies", min=1.0, metavar="N", help="Plies per game.", show_default="as in the random games measured"),
+        typer.Option("--plies", min=1.0, metavar="N", help="Searched plies of a game.", show_default="those measured"),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            "--like",
+            metavar="DIR",
+            help="Run with the games to plan for: their moves and evaluations, and the gate's share, of its last ten minutes.",
+            show_default="games of an untrained network",
+        ),
     ] = None,
     link_gbit: Annotated[
         float, typer.Option("--link-gbit", min=0.001, help="Network bandwidth of each machine, Gbit/s.")
@@ -52,6 +64,13 @@ def plan(
 ) -> None:
     """Predict the throughput of a fleet and the part that saturates first; docs/scale.md explains the arithmetic."""
     known = read_costs(costs, game=model_name(chosen_game(game, parameters)))
+    if like is not None:
+        habits = habits_of(read_metrics(find_run(chosen_game(game, parameters), like).metrics))
+        screen.note(
+            f"{habits.games:,} games of the last {habits.seconds:,.0f} s of {like}: {habits.moves_per_game:.1f} moves, "
+            f"{habits.evaluations_per_game:.1f} evaluations; the gate takes {habits.gate_share:.1%} of all evaluations"
+        )
+        known = like_run(known, habits)
     chosen = preset(chosen_game(game, parameters), known.preset)
     limits = Limits(link_bytes_per_second=link_gbit * 1e9 / 8)
     found = make_plan(known, chosen, gpus=gpus, workers=workers, plies=plies, limits=limits)

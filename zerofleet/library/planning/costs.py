@@ -44,8 +44,8 @@ _NUMBERS: tuple[tuple[Kind, str], ...] = (
     ("train", "disk_bytes_per_game"),
     ("train", "bytes_per_sample"),
 )
-_COUNTED = "positions_per_game"
-"""Figure of `serve` that files of earlier versions lack, and that is 0 where games took too long to be counted."""
+_COUNTED = ("positions_per_game", "positions_per_move")
+"""Figures of `serve` that files of earlier versions lack, and that are 0 where games took too long to be counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,10 @@ class Costs:
     evaluations_per_worker_core: float
     """Evaluations per second requested by a worker on one core: search, request, reply, and the games around them."""
     evaluations_per_game: float
-    """Evaluations of a worker for each of its games, measured with an untrained network; 0 where the file has none."""
+    """Evaluations of a worker for each of its games: of an untrained network, unless those of a run replace them; 0 where the
+    file has none."""
+    evaluations_per_move: float
+    """The same for each searched move; it hardly depends on the network, while games of a trained one are longer."""
     bytes_asked: float
     """Size of the request tensors of an evaluation."""
     bytes_answered: float
@@ -82,6 +85,8 @@ class Costs:
     disk_bytes_per_game: float
     bytes_per_sample: float
     """Memory of a sample in the replay window."""
+    gate_share: float = 0.0
+    """Share of all evaluations that matches, measurements of candidates and the ladder take from the same servers."""
 
 
 def save_figures(path: Path, kind: Kind, figures: Mapping[str, Any]) -> None:
@@ -117,8 +122,8 @@ def read_costs(path: Path | None, *, game: str) -> Costs:
             presets = f"serve of preset {found['serve']['preset']}, train of preset {found['train']['preset']}"
             raise ConfigurationError(f"{chosen} has {presets}; measure both with the same --preset")
         wrong = [f"{kind}.{name} = {found[kind][name]!r}" for kind, name in _NUMBERS if not _is_above_0(found[kind][name])]
-        counted = found["serve"].get(_COUNTED, 0.0)
-        wrong += [] if counted == 0.0 or _is_above_0(counted) else [f"serve.{_COUNTED} = {counted!r}"]
+        counted = {name: found["serve"].get(name, 0.0) for name in _COUNTED}
+        wrong += [f"serve.{name} = {each!r}" for name, each in counted.items() if each != 0.0 and not _is_above_0(each)]
         if wrong:
             told = f"{chosen} has {', '.join(wrong)}, wanted numbers above 0"
             raise ConfigurationError(f"{told}; measure again with zerofleet bench … --save")
@@ -140,7 +145,8 @@ def _costs(found: Mapping[str, Mapping[str, Any]], source: str) -> Costs:
         memory_per_game=float(search["bytes_per_game"]),
         evaluations_per_device=float(serve["served_positions_per_second"]),
         evaluations_per_worker_core=serve["served_positions_per_second"] / serve["worker_cores"],
-        evaluations_per_game=float(serve.get(_COUNTED, 0.0)),
+        evaluations_per_game=float(serve.get("positions_per_game", 0.0)),
+        evaluations_per_move=float(serve.get("positions_per_move", 0.0)),
         bytes_asked=float(serve["bytes_asked_per_position"]),
         bytes_answered=float(serve["bytes_answered_per_position"]),
         samples_per_second=float(train["samples_per_second"]),

@@ -11,7 +11,7 @@ import heapq
 import numpy as np
 
 from zerofleet.library.planning.costs import Costs
-from zerofleet.library.planning.plan import Limits, Simulated, evaluations_per_game, worker_rate
+from zerofleet.library.planning.plan import Limits, Simulated, evaluations_per_game, searched_plies, worker_rate
 from zerofleet.presets import Preset
 
 __all__ = ["simulate"]
@@ -119,7 +119,7 @@ def simulate(
     games = sum(count for at, count in fleet.games if at >= begins)
     gate_step_s = float(np.mean(fleet.gate_s)) if fleet.gate_s else None
     gate_rows = 2 * chosen.gate.max_pairs
-    steps = (plies or costs.plies_per_game) * max(1, chosen.gate.simulations)
+    steps = searched_plies(costs, plies) * max(1, chosen.gate.simulations)
     return Simulated(
         seconds=seconds,
         evaluations_per_second=sum(late) * chosen.selfplay.slots / length,

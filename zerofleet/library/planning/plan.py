@@ -68,6 +68,8 @@ class Plan(Value):
     evaluations_per_second: float
     requests_per_second: float
     evaluations_per_game: float
+    gate_share: float = 0.0
+    """Share of the servers' evaluations that the gate takes; 0 unless the games are those of a run."""
     games_per_hour: float
     samples_per_second: float
     """Rate of arrival at the trainer."""
@@ -91,15 +93,17 @@ class Plan(Value):
 def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: float | None = None, limits: Limits) -> Plan:
     """Return the plan of a fleet of `gpus` devices and `workers` processes of one core each.
 
-    plies    length of a game; by default that of the random games measured
+    plies    searched plies of a game; by default those of the games measured
     """
     evaluations = evaluations_per_game(costs, chosen, plies)
+    own_share = 1.0 - costs.gate_share
     a_game = costs.bytes_per_record
     capacity = {  # games per second
         "workers": workers * worker_rate(costs) / evaluations,
-        "inference servers": gpus * costs.evaluations_per_device / evaluations,
+        "inference servers": gpus * costs.evaluations_per_device * own_share / evaluations,
         "network of the inference servers": gpus
         * limits.link_bytes_per_second
+        * own_share
         / (max(costs.bytes_asked, costs.bytes_answered) * evaluations),
         "trainer's intake": costs.games_taken_per_second,
         "stream": min(limits.stream_records_per_second, limits.link_bytes_per_second / a_game),
@@ -107,7 +111,7 @@ def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: f
     first = min(capacity, key=lambda part: capacity[part])
     rate = capacity[first]
     asked = rate * evaluations
-    samples = rate * (plies or costs.plies_per_game) * chosen.search.full_search_share
+    samples = rate * searched_plies(costs, plies) * chosen.search.full_search_share
     return Plan(
         game=costs.game,
         preset=chosen.name,
@@ -119,6 +123,7 @@ def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: f
         evaluations_per_second=asked,
         requests_per_second=asked / chosen.selfplay.slots,
         evaluations_per_game=evaluations,
+        gate_share=costs.gate_share,
         games_per_hour=rate * HOUR_S,
         samples_per_second=samples,
         uses_of_a_sample=min(chosen.train.max_reuse, costs.samples_per_second / samples),
@@ -133,16 +138,26 @@ def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: f
 
 
 def evaluations_per_game(costs: Costs, chosen: Preset, plies: float | None = None) -> float:
-    """Return the evaluations per game of self-play: those measured, unless `plies` sets another length or the costs lack them.
+    """Return the evaluations per game of self-play: those measured or, for another length, those of a move times `plies`.
 
-    Then it is an upper bound: kept subtrees, the evaluation cache, openings and decided moves save evaluations.
+    Where the costs lack them it is an upper bound: kept subtrees, the evaluation cache, openings and decided moves save
+    evaluations.
     """
     if costs.evaluations_per_game and plies is None:
         return costs.evaluations_per_game
+    if costs.evaluations_per_move and plies is not None:
+        return plies * costs.evaluations_per_move
     search = chosen.search
     share = search.full_search_share
     simulations = share * search.simulations + (1 - share) * search.fast_simulations
     return (plies or costs.plies_per_game) * max(1.0, simulations * costs.evaluations_per_simulation)
+
+
+def searched_plies(costs: Costs, plies: float | None = None) -> float:
+    """Return the searched plies of a game: `plies`, or those measured, or where the costs lack them those of random games."""
+    if plies is None and costs.evaluations_per_game and costs.evaluations_per_move:
+        return costs.evaluations_per_game / costs.evaluations_per_move
+    return plies or costs.plies_per_game
 
 
 def worker_rate(costs: Costs) -> float:
