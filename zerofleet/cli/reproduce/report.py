@@ -97,6 +97,9 @@ def _experiment(
             for name in dict.fromkeys(name for measured in by_seed.values() for name in measured)
             if (found := measured_estimate({seed: one[name] for seed, one in by_seed.items() if name in one}))
         ],
+        "behaviour": [
+            {"arm": arm.label, **shown} for name, arm in experiment.arms.items() for shown in _behaviour(tallies[name])
+        ],
         "trainings": [
             {
                 "arm": experiment.arms[one.arm].label,
@@ -272,6 +275,18 @@ def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _behaviour(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
+    """Return the tables of behaviour of each meeting and seat: of the first seed, after its last game of training."""
+    newest: dict[tuple[str, int], Tally] = {}
+    for tally in sorted((one for one in tallies if one.tables), key=lambda one: (-one.seed, one.at)):
+        newest[tally.meeting, tally.seat] = tally
+    return [
+        {"meeting": one.meeting, "seat": one.seat, "seed": one.seed, "trained_games": one.at, "table": dict(table)}
+        for one in newest.values()
+        for table in one.tables
+    ]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -12,8 +12,9 @@ from games.core import GameSpec
 from zerofleet.contracts.manifests import Manifest, NetworkDict
 from zerofleet.errors import CorruptModel, InvalidRequest
 from zerofleet.evaluators.base import LeafBatch
+from zerofleet.evaluators.in_process.first_player import FirstPlayerPerceptron
 from zerofleet.evaluators.in_process.kernels import Perceptron, perceptron_of, values
-from zerofleet.evaluators.in_process.perceptrons import bit_perceptron
+from zerofleet.evaluators.in_process.perceptrons import BitPerceptron, bit_perceptron
 
 __all__ = ["VALUE_PERCEPTRON", "Load", "ValueFunction", "ValueNetwork", "Values"]
 
@@ -60,21 +61,33 @@ class ValueNetwork:
             got = tensors[name].shape if name in tensors else "no such layer"
             if got != shape:
                 raise CorruptModel(f"{self._name}: {name} has {got}, want {shape}")
-        self.perceptron = bit_perceptron(
-            _perceptron(tensors, len(further)),
-            spec,
-            sign=-1.0 if manifest.network.get("successor") == "own" else 1.0,
-        )
-        """Network for compiled code."""
+        net, successor = _perceptron(tensors, len(further)), manifest.network.get("successor")
+        self.perceptron: BitPerceptron | None = None
+        """Network for compiled code; None for one that reads the first player's view."""
+        self._of_first: FirstPlayerPerceptron | None = None
+        if successor == "first_player":
+            self._of_first = _first_player(net, spec, self._name)
+        else:
+            self.perceptron = bit_perceptron(net, spec, sign=-1.0 if successor == "own" else 1.0)
 
     def __call__(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
         """Return policy float16 [B, L], value float32 [B, 2] and no extra heads; raises `InvalidRequest`."""
         if batch.extra_heads:
             raise InvalidRequest(f"{self._name} has 0 extra heads, got a request for {batch.extra_heads}")
+        if self._of_first is not None:
+            return _without_policy(batch, self._of_first(batch.states))
+        assert self.perceptron is not None
         chances = np.empty(len(batch), dtype=np.float32)
         values(self.perceptron.net, batch.states & self.perceptron.read, chances)
         mine = self.perceptron.sign * (2.0 * chances - 1.0)
         return _without_policy(batch, mine)
+
+
+def _first_player(net: Perceptron, spec: GameSpec, name: str) -> FirstPlayerPerceptron:
+    try:
+        return FirstPlayerPerceptron(net, spec)
+    except ValueError as error:
+        raise CorruptModel(f"{name}: {error}, which its network reads") from error
 
 
 def _perceptron(tensors: Mapping[str, np.ndarray], further: int) -> Perceptron:
