@@ -59,7 +59,10 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
             r"view of the first .*; set afterstates\.learner_seat=alternate or all",
         ),
         ({**EVERY_PLY, "afterstates.learner_seat": "second"}, "view of the second player alone"),
-        ({**OF_FIRST, "afterstates.learner_seat": "alternate"}, r"there is one view.*; set afterstates\.learner_seat=first or all"),
+        (
+            {**OF_FIRST, "afterstates.learner_seat": "alternate"},
+            r"there is one view.*; set afterstates\.learner_seat=first or all",
+        ),
         ({**SARSA, "gate.simulations": "0"}, "sarsa_lambda has values alone"),
         ({**SARSA, "afterstates.draw_value": "0"}, "want 0.5"),
         ({**SARSA, "sarsa_lambda.method": "q_learning"}, "set afterstates.pool=6"),

@@ -18,8 +18,7 @@ from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
 GAME = ChineseCheckersRhombus()
-EXACT = AfterstateSettings(policy="epsilon_greedy", epsilon=0.1, pool=6, draw_value=0.5, endgame="exact")
-PASSED = 2
+EXACT = AfterstateSettings(policy="epsilon_greedy", epsilon=0.1, pool=6, draw_value=0.5, endgame="exact", endgame_nodes=2_000)
 DISTANCE = np.zeros((3, 5))
 DISTANCE[:, 0] = 1.0
 
@@ -41,18 +40,21 @@ def play(settings, *, seeds, find_way=None):
 
 @pytest.mark.slow
 def test_the_solver_ends_games_and_learning_ends_where_it_begins():
-    played = play(EXACT, seeds=[3])[0]
-    first = len(played.searched)
-    assert [move.ply for move in played.searched] == list(range(first))  # values chose these, the solver all others
-    assert first < len(played.moves)
-    states = [positions.replay(GAME, played.moves[:ply].tolist(), played.seed) for ply in (first - 1, first)]
-    assert [have_passed(GAME, state) for state in states] == [False, True]
-    way = shortest_way(GAME, states[1], most_nodes=10_000_000)
-    assert len(played.moves) - first <= 2 * len(way.moves) - 1  # neither side needs more moves than the side that begins
-    record = decode_record(encode_record(played, worker_id="w", uid="0" * 32))
-    validated = validate(record.SerializeToString() and record)
-    episode = read_experience(validated, SarsaLambdaSettings()).episode
-    assert len(episode.seats) == first
+    played = play(EXACT, seeds=[1])[0]
+    chosen = {move.ply for move in played.searched}
+    spare = {}
+    for seat in range(2):
+        given = [ply for ply in range(seat, len(played.moves), 2) if ply not in chosen]
+        assert given == list(range(given[0], len(played.moves), 2))  # the solver plays on to the end
+        state = positions.replay(GAME, played.moves[: given[0]].tolist(), played.seed)
+        assert have_passed(GAME, state)
+        way = shortest_way(GAME, state, most_nodes=EXACT.endgame_nodes)
+        spare[seat] = len(way.moves) - len(given)
+    winner = (len(played.moves) - 1) % 2
+    assert spare[winner] == 0 <= spare[1 - winner]  # the winner is home in the fewest moves
+    record = encode_record(played, worker_id="w", uid="0" * 32)
+    episode = read_experience(validate(decode_record(record)), SarsaLambdaSettings()).episode
+    assert len(episode.seats) == len(chosen) < len(played.moves)
     assert ENDED not in episode.phases
     assert sorted(episode.rewards.tolist()) == [-1.0, 1.0]
 

@@ -46,7 +46,8 @@ def read_experience(played: ValidatedGame, settings: TdLambdaSettings) -> Experi
 
     They begin with the first move that a player chose: positions of a random opening are not learned. With successive
     positions of one player (`successor="own"`), each is encoded for the opponent, who is to move; otherwise for the seat that
-    learns, which is the first with `successor="first_player"`: a move of either player was then chosen by its values. The position after the last move is no position, since its value is 0.
+    learns, which is the first with `successor="first_player"`: a move of either player was then chosen by its values. The
+    position after the last move is no position, since its value is 0.
     """
     players, moves = len(played.scores), len(played.movers)
     of_first = settings.successor == "first_player"

@@ -52,8 +52,8 @@ class TdLambda(GameByGameLearner[Experience]):
             )
         if settings.successor == "first_player" and spec.other_view is None:
             raise ConfigurationError(
-                f"td_lambda.successor=first_player reads each position in the first player's view, and {spec.name} declares none "
-                "(GameSpec.other_view; connect_four and tic_tac_toe have one); set td_lambda.successor=own or every_ply"
+                f"td_lambda.successor=first_player reads each position in the first player's view, and {spec.name} declares "
+                "none (GameSpec.other_view; connect_four and tic_tac_toe have it); set td_lambda.successor=own or every_ply"
             )
         super().__init__(game, first=first, keeps_empty=settings.publish_every_games == 1)
         self.settings = settings

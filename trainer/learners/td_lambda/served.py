@@ -62,7 +62,8 @@ class FirstPlayerModule(ValueModule):
 
     def __init__(self, net: Perceptron, spec: GameSpec) -> None:
         super().__init__(net, spec, of_opponent=False)
-        assert spec.other_view is not None
+        if spec.other_view is None:
+            raise ValueError(f"{spec.name} has no view of the other player")
         self.sources: Tensor  # int64 [C]
         self.inverted: Tensor  # float32 [C, 1, 1]
         inverted = torch.tensor([float(one) for one in spec.other_view.inverted])[:, None, None]

@@ -161,7 +161,8 @@ def _behaviour(one: Mapping[str, Any], prefix: str) -> list[str]:
     """Return a table of behaviour with its picture, as `zerofleet behaviour` shows both."""
     found = read_stored(one["table"])
     trained = f", after {one['trained_games']:,} games of training" if one["trained_games"] else ""
-    of = f"{one['arm']}: {one['meeting']}, seat {one['seat']}{trained}, seed {one['seed']}, {found.games:,} games"
+    seat = f", seat {one['seat']}" if one["seat"] else ""
+    of = f"{one['arm']}: {one['meeting']}{seat}{trained}, seed {one['seed']}, {found.games:,} games"
     shown = headings(found)
     numbers = {place for place, heading in enumerate(shown) if heading.numeric}
     rows = [[escape(text) for text in row] for row in text_rows(found)]

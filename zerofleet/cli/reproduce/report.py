@@ -99,7 +99,8 @@ def _experiment(
         ],
         "behaviour": [
             {"arm": arm.label, **shown} for name, arm in experiment.arms.items() for shown in _behaviour(tallies[name])
-        ],
+        ]
+        + _self_play(experiment, complete, results),
         "trainings": [
             {
                 "arm": experiment.arms[one.arm].label,
@@ -286,6 +287,23 @@ def _behaviour(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
         {"meeting": one.meeting, "seat": one.seat, "seed": one.seed, "trained_games": one.at, "table": dict(table)}
         for one in newest.values()
         for table in one.tables
+    ]
+
+
+def _self_play(experiment: Experiment, complete: Sequence[Planned], results: StageResults) -> list[dict[str, Any]]:
+    """Return the tables of the self-play of each arm's first seed."""
+    first = {one.arm: one for one in sorted(complete, key=lambda one: -one.stage.seed)}
+    return [
+        {
+            "arm": experiment.arms[arm].label,
+            "meeting": "newest games of self-play",
+            "seat": 0,
+            "seed": one.stage.seed,
+            "trained_games": 0,
+            "table": table,
+        }
+        for arm, one in first.items()
+        for table in (results.read(one.stage) or {}).get("tables", [])
     ]
 
 

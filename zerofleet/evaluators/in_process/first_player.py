@@ -1,8 +1,8 @@
 """Perceptrons that read positions in the view of the first player, whoever is to move (`td_lambda.successor=first_player`).
 
-Positions arrive in the view of their player to move. For the second player to move, the bits of the first player's view are bits
-of this one or their complements (`games.views`), and the first layer is linear: so a second layer with exchanged rows reads
-them as they arrive.
+Positions arrive in the view of their player to move. For the second player to move, the bits of the first player's view are
+bits of this one or their complements (`games.views`). The first layer is linear, so that one with exchanged rows reads them as
+they arrive.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ a game's own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -64,23 +65,26 @@ class ValueNetwork:
         net, successor = _perceptron(tensors, len(further)), manifest.network.get("successor")
         self.perceptron: BitPerceptron | None = None
         """Network for compiled code; None for one that reads the first player's view."""
-        self._of_first: FirstPlayerPerceptron | None = None
+        self._values: Values
         if successor == "first_player":
-            self._of_first = _first_player(net, spec, self._name)
+            self._values = _first_player(net, spec, self._name)
         else:
             self.perceptron = bit_perceptron(net, spec, sign=-1.0 if successor == "own" else 1.0)
+            self._values = partial(_values_of, self.perceptron)
 
     def __call__(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
         """Return policy float16 [B, L], value float32 [B, 2] and no extra heads; raises `InvalidRequest`."""
         if batch.extra_heads:
             raise InvalidRequest(f"{self._name} has 0 extra heads, got a request for {batch.extra_heads}")
-        if self._of_first is not None:
-            return _without_policy(batch, self._of_first(batch.states))
-        assert self.perceptron is not None
-        chances = np.empty(len(batch), dtype=np.float32)
-        values(self.perceptron.net, batch.states & self.perceptron.read, chances)
-        mine = self.perceptron.sign * (2.0 * chances - 1.0)
-        return _without_policy(batch, mine)
+        return _without_policy(batch, self._values(batch.states))
+
+
+def _values_of(network: BitPerceptron, states: np.ndarray) -> np.ndarray:
+    """See `Values`."""
+    chances = np.empty(len(states), dtype=np.float32)
+    values(network.net, states & network.read, chances)
+    mine: np.ndarray = network.sign * (2.0 * chances - 1.0)
+    return mine
 
 
 def _first_player(net: Perceptron, spec: GameSpec, name: str) -> FirstPlayerPerceptron:

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-_LATER = ('"endgame":"values",', '"endgame_nodes":2000,', '"tables":[],')
+_LATER = ('"endgame":"values",', '"endgame_nodes":200,', '"tables":[],')
 """Settings at their defaults, as JSON, that stages did not have from the first version on."""
 CURRENT = "model=current"
 """Model of an agent in the meetings of an AlphaZero stage: the version judged."""
@@ -168,6 +168,8 @@ class AlphaZeroStage(_OnGame):
     preset: str = "laptop"
     settings: dict[str, str] = {}
     """Settings of the preset by dotted name, as text."""
+    tables: tuple[str, ...] = ()
+    """Tables of behaviour of the newest games of self-play (`zerofleet behaviour`)."""
     samples: int = Field(ge=1)
     """Samples of training: with a budget in samples a repeated stage gives equal figures."""
     judge_every: int = Field(ge=1)

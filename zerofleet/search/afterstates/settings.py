@@ -50,7 +50,7 @@ class AfterstateSettings(BaseModel):
     """Play once all pieces have passed each other, in Chinese Checkers on the rhombus. `values`: as before. `exact`: a shortest
     way home, where one is found within `endgame_nodes`, on the seats of the model. No learner learns from these moves: the
     last move chosen before them has the result of the game as its target."""
-    endgame_nodes: int = Field(default=2_000, ge=1, le=10_000_000)
+    endgame_nodes: int = Field(default=200, ge=1, le=10_000_000)
     """Positions visited by the search of a shortest way; where they are too few, the values choose the next move."""
     evaluation: Literal["process", "server"] = "process"
     """Evaluation of the positions. `process`: compiled in the worker's process, with weights from the model store, for the

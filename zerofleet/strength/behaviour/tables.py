@@ -14,7 +14,20 @@ from pydantic import TypeAdapter
 from zerofleet.strength.learning.curves import t_interval
 from zerofleet.strength.ratings import share_interval, wilson
 
-__all__ = ["BehaviourTable", "Cell", "Column", "Measured", "as_csv", "as_json", "as_stored", "count_of", "mean_of", "read_stored", "score_of", "share_of"]
+__all__ = [
+    "BehaviourTable",
+    "Cell",
+    "Column",
+    "Measured",
+    "as_csv",
+    "as_json",
+    "as_stored",
+    "count_of",
+    "mean_of",
+    "read_stored",
+    "score_of",
+    "share_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
