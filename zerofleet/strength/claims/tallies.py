@@ -77,7 +77,7 @@ class Tally:
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
         """Return the tally of stored fields."""
-        return cls(**fields)
+        return cls(**{**fields, "tables": tuple(fields.get("tables", ()))})
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields."""
