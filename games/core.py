@@ -58,6 +58,7 @@ from games.compiled import BODY_OPTIONS, INTERPRETED, compiled
 from games.errors import InvalidParameters, UnknownGame
 from games.parameters import Choices, converted, in_words
 from games.reading import Reading, num_inputs
+from games.views import OtherView
 
 State: TypeAlias = np.ndarray  # spec.state_dtype [S]
 Information: TypeAlias = Literal["perfect", "hidden", "simultaneous"]
@@ -110,6 +111,8 @@ class GameSpec:
     values, so they are no part of a model's identity (`games.positions.model_parameters`)."""
     reading: Reading | None = None
     """Numbers that a network reads in place of the planes' bits; None: the bits."""
+    other_view: OtherView | None = None
+    """How the planes become those of the player who is not to move, with the promises of `games.views`; None: not known."""
 
     @property
     def num_inputs(self) -> int:

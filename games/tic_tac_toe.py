@@ -26,6 +26,7 @@ from games.kit.cells import Cell
 from games.kit.randomness import mix64
 from games.kit.squares import square_symmetries
 from games.parameters import require_choice
+from games.views import OtherView
 
 __all__ = ["TicTacToe"]
 
@@ -45,12 +46,14 @@ _SPEC = GameSpec(
     planes=(2, 3, 3),
     max_plies=9,
     symmetries=square_symmetries(3),
+    other_view=OtherView(sources=(1, 0), inverted=(False, False)),
 )
 
 
 _ENCODINGS = ("planes", "one_hot")
 _POSITIONS = 5_478  # counted
-_SPECS = (_SPEC, replace(_SPEC, planes=(3, 3, 3)))
+_ONE_HOT = OtherView(sources=(1, 0, 2), inverted=(False, False, False))
+_SPECS = (_SPEC, replace(_SPEC, planes=(3, 3, 3), other_view=_ONE_HOT))
 
 
 @register("tic_tac_toe", choices={"encoding": _ENCODINGS})

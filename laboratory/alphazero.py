@@ -20,11 +20,13 @@ from laboratory.loop import Event, Loop
 from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
 from laboratory.networks import Networks
+from laboratory.self_play_tables import self_play_tables
 from zerofleet.errors import ConfigurationError, Diverged
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets.theses.stages import PREVIOUS, AlphaZeroStage
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.claims.verdicts import DIVERGED
 from zerofleet.strength.learning.judges import Measure
@@ -147,7 +149,8 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         totals = {name: end[name] for name in (*_TOTALS, "weights")} | kept.sums | {"starts": kept.starts}
         measures = trained_measures([point["losses"] for point in kept.curve])
         measures[HOURS] = round(kept.sums["cpu_seconds_used"] / 3600.0, 4)
-        found: dict[str, Any] = {"measures": measures, "totals": totals}
+        tables = await self_play_tables(stage.tables, trial.build_game(), RunPaths(run))
+        found: dict[str, Any] = {"measures": measures, "totals": totals, "tables": tables}
     except Diverged as error:
         found = {DIVERGED: str(error)}
     result = kept.finish({"tallies": kept.tallies, "curve": kept.curve, **found})

@@ -26,8 +26,11 @@ from zerofleet.agents.model.search_options import parse_search
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import CURRENT, PREVIOUS, Meeting
+from zerofleet.strength.behaviour.catalogue import new_collector
+from zerofleet.strength.behaviour.collector import Collector, Reading, table_of
 from zerofleet.strength.behaviour.finished import of_moves
 from zerofleet.strength.behaviour.rock_paper_scissors import turn_results
+from zerofleet.strength.behaviour.tables import as_stored
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.matches import Effort, GameResult, MatchSettings, Opening, Pairing, Player, draw_openings, play_games
 
@@ -93,10 +96,13 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
     maker = _Maker(table.sides, asks_version=table.evaluator is not None)
     if table.evaluator is None:
         await asyncio.to_thread(_warm_up, meeting, table, maker)
+    pairings = list(_pairings(meeting, table, players))
+    deals = {(pairing.seating, pairing.group): pairing.opening.seed for pairing in pairings}
+    collected = {seat: _collectors(meeting, table.game, seat) for seat in meeting.seats}
     begins = meeting.opening_plies == 0 and table.game.spec().information == "perfect"
     games = play_games(
         table.game,
-        _pairings(meeting, table, players),
+        iter(pairings),
         _evaluator(table),
         settings=settings,
         make_agent=maker,
@@ -108,15 +114,26 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
             first_moves[seat][table.game.action_name(new_state(table.game), result.moves[0])] += 1
         if isinstance(table.game, RockPaperScissors):
             turns[seat][_turns(table.game, result, seat)] += 1
+        if collected[seat]:
+            deal = deals[result.seating, result.group]
+            finished = of_moves(table.game, result.moves, seed=deal, scores=tuple(result.scores))
+            for collector in collected[seat]:
+                collector.add(finished)
         efforts[seat] = _added(efforts[seat], result)
         on_game()
     return [
         replace(
             _tally(meeting, table, seat, scores[seat], first_moves[seat], efforts[seat]),
             turns=dict(sorted(turns[seat].items())),
+            tables=[as_stored(table_of(collector, games=meeting.games)) for collector in collected[seat]],
         )
         for seat in meeting.seats
     ]
+
+
+def _collectors(meeting: Meeting, game: Game, seat: int) -> list[Collector]:
+    """Return the empty tables of a meeting, with the results of the subject's seat; raises `InvalidRequest`."""
+    return [new_collector(name, game, Reading(seat=seat - 1)) for name in meeting.tables]
 
 
 def _warm_up(meeting: Meeting, table: Table, make: _Maker) -> None:

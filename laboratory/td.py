@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from games.core import Game
-from laboratory.evaluation import ValueNetwork
+from laboratory.divergence import require_finite
+from laboratory.evaluation import FunctionNetwork, Network, ValueNetwork
 from laboratory.value_training import ValueTraining
 from trainer.checkpoint_files import load_latest
 from trainer.learners.td_lambda.checkpoint import weights_in
 from trainer.learners.td_lambda.learner import TdLambda
+from zerofleet.evaluators.in_process.first_player import FirstPlayerPerceptron
+from zerofleet.evaluators.in_process.kernels import Perceptron
 from zerofleet.presets.theses.stages import TdStage
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
@@ -31,9 +36,9 @@ class TdTraining(ValueTraining):
         return TdLambda(game, settings, seed=self._stage.seed, first=first)
 
     @property
-    def network(self) -> ValueNetwork:
+    def network(self) -> Network:
         """See `ValueTraining.network`."""
-        return ValueNetwork(self._learner.net, self._game.spec(), sign=_SIGNS[self._stage.td.successor])
+        return _network(self._learner.net, self._game, self._stage.td.successor)
 
     def most_games(self, before: int) -> int:
         """See `ValueTraining.most_games`: rates change between blocks."""
@@ -47,10 +52,20 @@ class TdTraining(ValueTraining):
         return stage.play.model_copy(update=rates)
 
 
-def stored_network(game: Game, folder: Path) -> ValueNetwork | None:
+def stored_network(game: Game, folder: Path) -> Network | None:
     """Return the network of the newest checkpoint of a folder, None without one; raises `CorruptModel`."""
     found = load_latest(folder, TdLambda.unpack)
     if found is None:
         return None
     checkpoint, tensors = found
-    return ValueNetwork(weights_in(tensors), game.spec(), sign=_SIGNS[str(checkpoint.network["successor"])])
+    return _network(weights_in(tensors), game, str(checkpoint.network["successor"]))
+
+
+def _network(net: Perceptron, game: Game, successor: str) -> Network:
+    """Return weights as a network; raises `Diverged` for weights that are not finite in single precision."""
+    if successor != "first_player":
+        return ValueNetwork(net, game.spec(), sign=_SIGNS[successor])
+    with np.errstate(over="ignore"):
+        found = FirstPlayerPerceptron(net, game.spec())
+    require_finite("weights", *found.of_first, *found.of_second, rate="td_lambda.learning_rate")
+    return FunctionNetwork(found)

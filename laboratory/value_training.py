@@ -19,6 +19,7 @@ from games.core import Game
 from laboratory.divergence import require_finite
 from laboratory.evaluation import MemoryEvaluator, Network
 from selfplay_worker.openings import Openings
+from selfplay_worker.opposition import make_opponents
 from trainer.checkpoint_files import load_latest, save
 from trainer.learners.contract import Accounts
 from trainer.learners.game_by_game import GameByGameLearner
@@ -47,6 +48,7 @@ class ValueTraining(ABC):
         self._folder = folder
         self._game = game
         self._openings = Openings(game, SelfPlaySettings(opening_plies=stage.opening_plies, decided_openings="redraw"))
+        self._opponents = make_opponents(game, stage.play)
         found = load_latest(folder, self.kind.unpack)
         self._learner = self.new_learner(game, 0 if found is None else found[0].learner.samples_trained)
         if found is not None:
@@ -97,7 +99,7 @@ class ValueTraining(ABC):
 
     def _play_and_learn(self, first: int, count: int) -> None:
         learner = self._learner
-        block = AfterstateBlock(self._game, self.play(first), slots=count)
+        block = AfterstateBlock(self._game, self.play(first), slots=count, opponents=self._opponents)
         for slot in range(count):
             seed = self._game_seed(first + slot)
             block.begin(slot, seed=seed, versions=[1, 1], opening=self._openings.draft(seed).opening())

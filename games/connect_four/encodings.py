@@ -23,8 +23,9 @@ from games.connect_four import columns as by_column
 from games.core import State
 from games.kit.bits import set_range
 from games.reading import Reading
+from games.views import OtherView
 
-__all__ = ["ENCODINGS", "num_planes", "put_empty_cells", "put_threats", "put_turn", "reading"]
+__all__ = ["ENCODINGS", "num_planes", "other_view", "put_empty_cells", "put_threats", "put_turn", "reading"]
 
 ENCODINGS = ("planes", "naive", "extended", "feature")
 _NAIVE, _FEATURE = 1, 3
@@ -46,6 +47,14 @@ def reading(encoding: int) -> Reading | None:
     planes = _PLANES[encoding]
     units = [tuple(float(i == k) for i in range(planes)) for k in range(planes)]
     return Reading(cells=tuple(units[:-2]), position=tuple(units[-2:]), offsets=(0.0, 0.0))
+
+
+def other_view(encoding: int) -> OtherView:
+    """Return how the planes of an encoding become those of the player who is not to move."""
+    if encoding <= _NAIVE:  # the last plane is my turn, or that I am player 0
+        return OtherView(sources=(1, 0, 2), inverted=(False, False, True))
+    sources = (1, 0, 2, 4, 3, 6, 5) if encoding == _FEATURE else (1, 0, 2, 4, 3)
+    return OtherView(sources=sources, inverted=(False,) * len(sources))
 
 
 @compiled

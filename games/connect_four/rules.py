@@ -154,6 +154,7 @@ def _spec(game: ConnectFour) -> GameSpec:
         max_plies=rows * columns,
         symmetries=(mirror,),
         reading=encodings.reading(encoding),
+        other_view=encodings.other_view(encoding),
     )
 
 

@@ -10,6 +10,7 @@ from zerofleet.presets.experiment import Experiment, read_experiment
 
 TD = {"train.learner": "td_lambda", "selfplay.mode": "afterstates"}
 EVERY_PLY = {**TD, "td_lambda.successor": "every_ply"}
+OF_FIRST = {**TD, "td_lambda.successor": "first_player"}
 SARSA = {"train.learner": "sarsa_lambda", "selfplay.mode": "afterstates", "afterstates.draw_value": "0.5"}
 SYNC = {
     **TD,
@@ -40,6 +41,8 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
     assert built(TD).train.learner == "td_lambda"
     assert built({"train.learner": "td_lambda"}).selfplay.mode == "search"
     assert built({**EVERY_PLY, "afterstates.learner_seat": "alternate"}).afterstates.learner_seat == "alternate"
+    for seat in ("first", "all"):
+        assert built({**OF_FIRST, "afterstates.learner_seat": seat}).td_lambda.successor == "first_player"
     assert built({**TD, "afterstates.learner_seat": "first"}).td_lambda.successor == "own"
     assert built(SYNC).selfplay.sync
 
@@ -56,6 +59,10 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
             r"view of the first .*; set afterstates\.learner_seat=alternate or all",
         ),
         ({**EVERY_PLY, "afterstates.learner_seat": "second"}, "view of the second player alone"),
+        (
+            {**OF_FIRST, "afterstates.learner_seat": "alternate"},
+            r"there is one view.*; set afterstates\.learner_seat=first or all",
+        ),
         ({**SARSA, "gate.simulations": "0"}, "sarsa_lambda has values alone"),
         ({**SARSA, "afterstates.draw_value": "0"}, "want 0.5"),
         ({**SARSA, "sarsa_lambda.method": "q_learning"}, "set afterstates.pool=6"),

@@ -29,6 +29,7 @@ from zerofleet.errors import InvalidRequest
 from zerofleet.presets.theses.catalogue import load_thesis
 from zerofleet.presets.theses.planning import plan
 from zerofleet.storage.crash_points import VARIABLE
+from zerofleet.strength.behaviour.tables import read_stored
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +98,7 @@ def test_the_page_is_well_formed_and_refers_to_no_other_document(report):
     page = html_page(report)
     root = ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>"))
     names = [element.tag.rpartition("}")[2] for element in root.iter()]
-    assert names.count("svg") == 2
+    assert names.count("svg") == 2 + 4  # arms of two experiments; two tables of behaviour for each seat
     assert not {"script", "link", "img", "iframe", "object"} & set(names)
     identifiers = [element.attrib["id"] for element in root.iter() if "id" in element.attrib]
     assert len(identifiers) == len(set(identifiers))
@@ -111,6 +112,23 @@ def test_the_page_is_well_formed_and_refers_to_no_other_document(report):
         assert claim["text"] in page
     for bar in ("at least 95.6; more than 95.6", "at most 0.1; less than 0.1", "at least 0; more than 0"):
         assert f"<td>{bar}</td>" in page
+
+
+def test_the_report_has_the_tables_of_behaviour_that_a_meeting_names(report):
+    rules, td = report["experiments"]
+    assert [(one["seat"], one["table"]["name"]) for one in rules["behaviour"]] == [
+        (seat, name) for seat in (1, 2) for name in ("lines", "placements")
+    ]
+    assert td["behaviour"] == []
+    lines, placements = (read_stored(one["table"]) for one in rules["behaviour"][:2])
+    counted = [sum(row[place] for row in lines.rows) for place in (4, 5, 6)]
+    (won, drawn, lost), (row, *_) = counted, rules["arms"][0]["rows"]
+    assert sum(counted) == lines.games == placements.games == 200
+    assert [200 * row["figures"][name]["value"] / 100 for name in ("won", "drawn", "lost")] == pytest.approx([won, drawn, lost])
+    assert placements.rows[0][2].value == pytest.approx((won + drawn) / 2)  # first, or sharing the first place
+    page = html_page(report)
+    assert page.count("<h3>Placements by seat</h3>") == 2
+    assert f"<td>{lines.rows[0][0]}</td>" in page
 
 
 def test_a_count_has_no_interval_on_the_page(report):

@@ -22,6 +22,7 @@ from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
+from zerofleet.strength.behaviour.tables import read_stored
 
 SETTINGS = {
     "search.simulations": "8",
@@ -54,10 +55,17 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
         "samples": 400,
         "judge_every": 200,
         "meetings": [BY_SEAT, TURNED, ARENA, ALONE],
+        "tables": ["values", "openings"],
     }
     first, again = run(tmp_path / "a", **fields), run(tmp_path / "b", **fields)
     found = [(tally["seat"], tally["at"], sum(tally["scores"].values())) for tally in first["tallies"]]
     assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10), (1, 5), (2, 6), (1, 6)] * 2
+    values, openings = (read_stored(table) for table in first["tables"])
+    assert (values.name, openings.name) == ("values", "openings")
+    assert values.games == openings.games == first["totals"]["games"]
+    priors = [row[2] for row in openings.rows if row[0] == openings.rows[-1][0]]
+    assert len(priors) == 5
+    assert all(isinstance(prior, float) and 0.0 < prior < 100.0 for prior in priors)
     assert 0 < found[0][1] == found[4][1] < found[5][1] == first["totals"]["games"]
     assert {(tally["subject"], tally["opponent"]) for tally in first["tallies"]} == {
         ("network, 4 simulations", "tic_tac_toe_rules"),

@@ -13,6 +13,7 @@ from safetensors.torch import load
 from games import core, positions
 from games.core import make
 from games.reading import read_inputs
+from games.views import first_to_move, seen_by_first
 from trainer.learners.contract import Accounts
 from trainer.learners.td_lambda.experience import read_experience
 from trainer.learners.td_lambda.learner import TdLambda
@@ -34,6 +35,7 @@ from zerofleet.search.afterstates.settings import AfterstateSettings
 
 GAME = make("tic_tac_toe")
 SETTINGS = TdLambdaSettings(hidden=8, learning_rate=0.3)
+OF_FIRST = SETTINGS.model_copy(update={"successor": "first_player"})
 
 
 def play(count, *, seed=1, opening=(), **changes):
@@ -106,6 +108,55 @@ def test_every_ply_is_learned_from_the_point_of_view_of_one_player():
     for row in range(len(found.seats)):
         state = positions.replay(GAME, record.moves[: row + 1], record.seed)
         np.testing.assert_array_equal(found.states[row], positions.encode_for(GAME, state, 1))
+
+
+@pytest.mark.parametrize("learner_seat", ["all", "first"])
+def test_the_first_players_view_is_learned_after_every_ply_of_both_players(learner_seat):
+    record = decode_record(play(1, learner_seat=learner_seat)[0])
+    flags = [move.flags & EXPLORATORY != 0 for move in record.searched]
+    found = read(record.SerializeToString(), OF_FIRST)
+    assert found.seats.tolist() == [0] * (len(record.moves) - 1)
+    for row in range(len(found.seats)):
+        state = positions.replay(GAME, record.moves[: row + 1], record.seed)
+        np.testing.assert_array_equal(found.states[row], positions.encode_for(GAME, state, 0))
+    cut = read(record.SerializeToString(), OF_FIRST.model_copy(update={"exploratory": "cut"}))
+    assert {ply % 2 for ply, flag in enumerate(flags) if flag} == {0, 1}
+    assert cut.cut.tolist() == flags[:-1]
+    assert cut.end_cut.tolist() == [flags[-1], False]
+
+
+def test_three_steps_in_the_first_players_view_agree_with_a_calculation_by_hand():
+    """One hidden unit. The first player wins with the third stone: positions after plies 2, 3 and 4, then the reward 1."""
+    record = next(one for one in play(200, opening=(0,)) if len(decode_record(one).moves) == 5)
+    moves = list(decode_record(record).moves)
+    learner = TdLambda(GAME, OF_FIRST.model_copy(update={"hidden": 1, "discount": 0.9, "trace_decay": 0.6}), seed=4)
+    w, b = learner.net.hidden[:, 0].tolist(), float(learner.net.hidden_bias[0])
+    u, c = float(learner.net.out[0]), float(learner.net.out_bias[0])
+    learner.window.add(learner.window.read(validate(decode_record(record))))
+    assert learner.step().samples == 3
+
+    def squash(x):
+        return 1 / (1 + math.exp(-x))
+
+    def inputs(plies):  # the first player's stones are inputs 0 to 8, the second player's 9 to 17
+        return {moves[ply] + 9 * (ply % 2) for ply in range(plies)}
+
+    traces = [0.0] * 18
+    e_b = e_u = e_c = 0.0
+    for plies in (2, 3, 4):
+        now = inputs(plies)
+        h = squash(sum(w[i] for i in now) + b)
+        v = squash(u * h + c)
+        target = 1.0 if plies == 4 else 0.9 * squash(u * squash(sum(w[i] for i in inputs(plies + 1)) + b) + c)
+        g_b = v * (1 - v) * u * h * (1 - h)
+        traces = [0.54 * e + (g_b if i in now else 0.0) for i, e in enumerate(traces)]
+        e_b, e_u, e_c = 0.54 * e_b + g_b, 0.54 * e_u + v * (1 - v) * h, 0.54 * e_c + v * (1 - v)
+        step = 0.3 * (target - v)
+        w = [weight + step * e for weight, e in zip(w, traces, strict=True)]
+        b, u, c = b + step * e_b, u + step * e_u, c + step * e_c
+    np.testing.assert_allclose(learner.net.hidden[:, 0], w, rtol=0, atol=1e-12)
+    found = [learner.net.hidden_bias[0], learner.net.out[0], learner.net.out_bias[0]]
+    np.testing.assert_allclose(found, [b, u, c], rtol=0, atol=1e-12)
 
 
 def test_a_draw_has_the_reward_of_the_settings():
@@ -202,7 +253,21 @@ def chances_of(net, spec, states):
     return 1 / (1 + np.exp(-(hidden @ net.out + net.out_bias[0])))
 
 
-@pytest.mark.parametrize(("successor", "layers"), [("own", 1), ("every_ply", 1), ("own", 3)])
+def values_of(net, game, states, successor):
+    """Values for the players to move of packed positions that they see."""
+    spec = game.spec()
+    if successor != "first_player":
+        chances = chances_of(net, spec, states)
+        return 1.0 - 2.0 * chances if successor == "own" else 2.0 * chances - 1.0
+    planes = np.unpackbits(states, axis=1, count=math.prod(spec.planes), bitorder="little").reshape(-1, *spec.planes)
+    seen = seen_by_first(planes, spec.other_view).reshape(len(states), -1)
+    chances = chances_of(net, spec, np.packbits(seen, axis=1, bitorder="little"))
+    first = first_to_move(planes)
+    assert set(first.tolist()) == {False, True}
+    return np.where(first, 2.0 * chances - 1.0, 1.0 - 2.0 * chances)
+
+
+@pytest.mark.parametrize(("successor", "layers"), [("own", 1), ("every_ply", 1), ("own", 3), ("first_player", 1)])
 def test_a_stored_version_answers_with_the_values_of_the_learner(tmp_path, successor, layers):
     training = open_training(settings_of(tmp_path, successor=successor, layers=layers), GAME)
     keep(training, play(5))
@@ -212,8 +277,7 @@ def test_a_stored_version_answers_with_the_values_of_the_learner(tmp_path, succe
     assert list(manifest.network["hidden"]) == [8] * layers
     states, legal, golden_policy, golden_value = manifest.golden.arrays()
     learner = training.learner
-    chances = chances_of(learner.net, GAME.spec(), states)
-    mine = 1.0 - 2.0 * chances if successor == "own" else 2.0 * chances - 1.0
+    mine = values_of(learner.net, GAME, states, successor)
     np.testing.assert_allclose(golden_value, np.stack([mine, -mine], axis=1), atol=1e-5)
     np.testing.assert_allclose(golden_policy.max(axis=1), 1.0 / (legal >= 0).sum(axis=1), atol=1e-3)
     module = torch.jit.load(training.store.directory("tic_tac_toe", version) / MODEL_FILE)
@@ -227,8 +291,9 @@ def test_a_stored_version_answers_with_the_values_of_the_learner(tmp_path, succe
     training.replay.close()
 
 
+@pytest.mark.parametrize("successor", ["own", "first_player"])
 @pytest.mark.parametrize(("encoding", "inputs"), [("naive", 17), ("extended", 50), ("feature", 82)])
-def test_encodings_that_stand_for_numbers_are_served_and_evaluated_in_process_alike(tmp_path, encoding, inputs):
+def test_encodings_that_stand_for_numbers_are_served_and_evaluated_in_process_alike(tmp_path, encoding, inputs, successor):
     game = make("connect_four", rows=4, columns=4, encoding=encoding)
     settings = TrainerSettings(
         run_dir=tmp_path,
@@ -236,7 +301,7 @@ def test_encodings_that_stand_for_numbers_are_served_and_evaluated_in_process_al
         game_parameters={"rows": "4", "columns": "4", "encoding": encoding},
         preset="tiny",
         train={"learner": "td_lambda"},
-        td_lambda={"hidden": 5},
+        td_lambda={"hidden": 5, "successor": successor},
     )
     training = open_training(settings, game)
     assert training.learner.net.hidden.shape == (inputs, 5)
@@ -244,7 +309,7 @@ def test_encodings_that_stand_for_numbers_are_served_and_evaluated_in_process_al
     manifest = training.store.verify(model, 1, game=game)
     assert manifest.network["inputs"] == inputs
     states, legal, _, golden_value = manifest.golden.arrays()
-    mine = 1.0 - 2.0 * chances_of(training.learner.net, game.spec(), states)
+    mine = values_of(training.learner.net, game, states, successor)
     np.testing.assert_allclose(golden_value, np.stack([mine, -mine], axis=1), atol=1e-5)
     module = torch.jit.load(training.store.directory(model, 1) / MODEL_FILE)
     with torch.inference_mode():
@@ -369,6 +434,8 @@ def test_weights_that_diverge_end_the_process():
 def test_the_learner_refuses_what_it_cannot_learn(tmp_path, two_ranks):
     with pytest.raises(ConfigurationError, match="3 players"):
         TdLambda(make("chinese_checkers_star37"), SETTINGS, seed=0)
+    with pytest.raises(ConfigurationError, match="chinese_checkers_rhombus declares none"):
+        TdLambda(make("chinese_checkers_rhombus"), OF_FIRST, seed=0)
     with pytest.raises(ConfigurationError, match="in one process"):
         TdLambda.open(GAME, settings_of(tmp_path), ranks=two_ranks)
     with pytest.raises(ConfigurationError, match="without torchrun"):

@@ -36,11 +36,13 @@ class TdLambdaSettings(BaseModel):
     """lambda: decay of the eligibility traces; 0 is TD(0), 1 the result of the game alone."""
     draw_reward: float = Field(default=0.0, ge=0, le=1)
     """Reward of a draw; a win has 1, a loss 0."""
-    successor: Literal["own", "every_ply"] = "own"
+    successor: Literal["own", "every_ply", "first_player"] = "own"
     """Positions that follow each other. `own`: a player's own afterstates, two plies apart; the value is that of the player who
     has just moved. `every_ply`: the positions after every ply, from one player's point of view; the value is that of the
     player who sees them, so that both seats must be learned from (`view_fault`). Which seats learn is stated in the records
-    (`afterstates.learner_seat`)."""
+    (`afterstates.learner_seat`). `first_player`: the positions after every ply, all from the first player's point of view; the
+    value is the first player's chance, which the first player's moves maximise and the second player's minimise. For games
+    with `GameSpec.other_view`. V counts a draw as `draw_reward` for the first player and 1 less that for the second."""
     exploratory: Literal["learn", "cut"] = "learn"
     """Treatment of a move that was not the best by the player's own values. `learn`: as any other. `cut`: no value is learned
     from the position after it, and the traces end there."""
@@ -52,12 +54,20 @@ def view_fault(settings: TdLambdaSettings, learner_seat: str) -> str:
     """Return why the network would play positions in a view that it is not trained in; empty if it would not.
 
     Players evaluate a position in the view of its player to move. With `successor="every_ply"` a network learns in the view of
-    the seat that learns: from one seat alone it has no values for the positions after that seat's own moves.
+    the seat that learns: from one seat alone it has no values for the positions after that seat's own moves. With
+    `first_player` it has one view, which evaluation restores from the bits, and games in which the second seat alone learns
+    would be read as if they were the first's.
     """
+    if settings.successor == "first_player" and learner_seat in {"alternate", "second"}:
+        return (
+            f"td_lambda.successor=first_player with afterstates.learner_seat={learner_seat}: there is one view, the first "
+            "player's, for the moves of both; set afterstates.learner_seat=first or all, or td_lambda.successor=every_ply"
+        )
     if settings.successor != "every_ply" or learner_seat not in {"first", "second"}:
         return ""
     return (
         f"td_lambda.successor=every_ply with afterstates.learner_seat={learner_seat} learns in the view of the {learner_seat} "
         "player alone, and positions are played in the view of the player to move, so that half of them would have untrained "
-        "values; set afterstates.learner_seat=alternate or all, or td_lambda.successor=own"
+        "values; set afterstates.learner_seat=alternate or all, or td_lambda.successor=own, or, for the first player's view of "
+        "both players' moves, td_lambda.successor=first_player"
     )

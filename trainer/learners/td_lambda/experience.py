@@ -38,6 +38,7 @@ class _Reading(NamedTuple):
     first: int  # the first move that a player chose
     end: int  # one past the last move after which the game goes on
     every_ply: bool
+    cuts_all: bool  # whether exploratory moves of the other player are cut too
 
 
 def read_experience(played: ValidatedGame, settings: TdLambdaSettings) -> Experience:
@@ -45,10 +46,12 @@ def read_experience(played: ValidatedGame, settings: TdLambdaSettings) -> Experi
 
     They begin with the first move that a player chose: positions of a random opening are not learned. With successive
     positions of one player (`successor="own"`), each is encoded for the opponent, who is to move; otherwise for the seat that
-    learns. The position after the last move is no position, since its value is 0.
+    learns, which is the first with `successor="first_player"`: a move of either player was then chosen by its values. The
+    position after the last move is no position, since its value is 0.
     """
     players, moves = len(played.scores), len(played.movers)
-    seat = played.record.learner_seat - 1
+    of_first = settings.successor == "first_player"
+    seat = 0 if of_first else played.record.learner_seat - 1
     is_over = played.record.resigned_seat == 0
     reading = _Reading(
         positions=played.states,
@@ -57,7 +60,8 @@ def read_experience(played: ValidatedGame, settings: TdLambdaSettings) -> Experi
         learns=np.array([seat in (-1, one) for one in range(players)]),
         first=int(played.search.ply[0]) if len(played.search.ply) else moves,
         end=moves - 1 if is_over else moves,
-        every_ply=settings.successor == "every_ply",
+        every_ply=settings.successor != "own",
+        cuts_all=of_first,
     )
     if settings.exploratory == "cut":
         reading.exploratory[played.search.ply] = (played.search.flags & EXPLORATORY) != 0
@@ -71,7 +75,7 @@ def read_experience(played: ValidatedGame, settings: TdLambdaSettings) -> Experi
     )
     count = _collect(played.game, reading, episode)
     if is_over:
-        episode.end_cut[played.movers[-1]] = reading.exploratory[-1]
+        episode.end_cut[0 if of_first else played.movers[-1]] = reading.exploratory[-1]
     return Experience(episode._replace(states=episode.states[:count], seats=episode.seats[:count], cut=episode.cut[:count]))
 
 
@@ -87,6 +91,6 @@ def _collect(game: Any, reading: _Reading, out: Episode) -> int:
                 continue
             core.encode(game, after, seat if reading.every_ply else to_move, out.states[count])
             out.seats[count] = seat
-            out.cut[count] = seat == mover and reading.exploratory[ply]
+            out.cut[count] = (seat == mover or reading.cuts_all) and reading.exploratory[ply]
             count += 1
     return count

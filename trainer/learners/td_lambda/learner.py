@@ -21,7 +21,7 @@ from trainer.learners.game_by_game import GameByGameLearner, Outcome
 from trainer.learners.td_lambda import checkpoint as checkpoints
 from trainer.learners.td_lambda.experience import Experience, read_experience
 from trainer.learners.td_lambda.rule import Episode, Rates, Rule, learn, new_traces, new_workspace
-from trainer.learners.td_lambda.served import ValueModule, as_tensors, from_tensors
+from trainer.learners.td_lambda.served import as_tensors, from_tensors, value_module
 from trainer.settings import TrainerSettings
 from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.records import ValidatedGame
@@ -49,6 +49,11 @@ class TdLambda(GameByGameLearner[Experience]):
             raise ConfigurationError(
                 "train.learner=td_lambda learns the chance of winning of two players with perfect information; "
                 f"{spec.name} has {spec.num_players} players and {spec.information} information"
+            )
+        if settings.successor == "first_player" and spec.other_view is None:
+            raise ConfigurationError(
+                f"td_lambda.successor=first_player reads each position in the first player's view, and {spec.name} declares "
+                "none (GameSpec.other_view; connect_four and tic_tac_toe have it); set td_lambda.successor=own or every_ply"
             )
         super().__init__(game, first=first, keeps_empty=settings.publish_every_games == 1)
         self.settings = settings
@@ -131,8 +136,7 @@ class TdLambda(GameByGameLearner[Experience]):
 
     def export(self) -> Served:
         """Return the weights as a model of values, with a uniform policy."""
-        of_opponent = self.settings.successor == "own"
-        module = ValueModule(self.net, self.game.spec(), of_opponent=of_opponent).eval()
+        module = value_module(self.net, self.game.spec(), self.settings.successor).eval()
         return Served(module, as_tensors(self.net), self.network)
 
 

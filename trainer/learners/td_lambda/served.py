@@ -18,7 +18,7 @@ from trainer.exported_module import unpack_planes
 from trainer.reading import reading_of
 from zerofleet.evaluators.in_process.kernels import Perceptron, perceptron_of
 
-__all__ = ["ValueModule", "as_tensors", "from_tensors"]
+__all__ = ["ValueModule", "as_tensors", "from_tensors", "value_module"]
 
 
 class ValueModule(nn.Module):
@@ -42,15 +42,57 @@ class ValueModule(nn.Module):
         The value of a player is 2 V - 1 for the probability V of winning: a draw counts as the learner's reward for it.
         """
         bits = unpack_planes(state, self.planes, self.height, self.width)
-        inputs = self.reading(bits.to(self.out.weight.dtype)).flatten(1)
+        mine = self.sign * (2.0 * self.chances(bits.to(self.out.weight.dtype)) - 1.0)
+        return values_alone(mine, legal)
+
+    def chances(self, planes: Tensor) -> Tensor:
+        """Return the network's output, float32 [B, 1], for planes (float [B, C, H, W])."""
+        inputs = self.reading(planes).flatten(1)
         hidden = torch.sigmoid(self.hidden(inputs).float())
         for layer in self.deep:
             hidden = torch.sigmoid(layer(hidden.to(self.out.weight.dtype)).float())
-        chance = torch.sigmoid(self.out(hidden.to(self.out.weight.dtype)).float())
-        mine = self.sign * (2.0 * chance - 1.0)
-        listed = (legal >= 0).float()
-        policy = listed / listed.sum(1, keepdim=True).clamp(min=1.0)
-        return policy.half(), torch.cat((mine, -mine), dim=1)
+        return torch.sigmoid(self.out(hidden.to(self.out.weight.dtype)).float())
+
+
+class FirstPlayerModule(ValueModule):
+    """Perceptron that reads positions in the first player's view, and whose output is that player's chance. Scriptable.
+
+    `games.views` states why the view and the player to move follow from the bits.
+    """
+
+    def __init__(self, net: Perceptron, spec: GameSpec) -> None:
+        super().__init__(net, spec, of_opponent=False)
+        if spec.other_view is None:
+            raise ValueError(f"{spec.name} has no view of the other player")
+        self.sources: Tensor  # int64 [C]
+        self.inverted: Tensor  # float32 [C, 1, 1]
+        inverted = torch.tensor([float(one) for one in spec.other_view.inverted])[:, None, None]
+        self.register_buffer("sources", torch.tensor(spec.other_view.sources), persistent=False)
+        self.register_buffer("inverted", inverted, persistent=False)
+
+    def forward(self, state: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+        """See `ValueModule.forward`."""
+        planes = unpack_planes(state, self.planes, self.height, self.width).float()
+        stones = planes[:, :2].sum(dim=(2, 3))
+        first = stones[:, :1] == stones[:, 1:]
+        swapped = (planes.index_select(1, self.sources) - self.inverted).abs()
+        seen = torch.where(first[:, :, None, None], planes, swapped)
+        value = 2.0 * self.chances(seen.to(self.out.weight.dtype)) - 1.0
+        return values_alone(torch.where(first, value, -value), legal)
+
+
+def value_module(net: Perceptron, spec: GameSpec, successor: str) -> ValueModule:
+    """Return the served form of a network that learned from successive positions of a kind (`TdLambdaSettings.successor`)."""
+    if successor == "first_player":
+        return FirstPlayerModule(net, spec)
+    return ValueModule(net, spec, of_opponent=successor == "own")
+
+
+def values_alone(mine: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a uniform policy, float16 [B, L], and the values `mine` (float32 [B, 1]) for both players, float32 [B, 2]."""
+    listed = (legal >= 0).float()
+    policy = listed / listed.sum(1, keepdim=True).clamp(min=1.0)
+    return policy.half(), torch.cat((mine, -mine), dim=1)
 
 
 def as_tensors(net: Perceptron) -> dict[str, Tensor]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from zerofleet.strength.behaviour.chart import behaviour_chart
+from zerofleet.strength.behaviour.tables import BehaviourTable, Measured
 from zerofleet.strength.charts import FAINT, INK, LINES
 
-__all__ = ["draw_experiment"]
+__all__ = ["draw_behaviour", "draw_experiment"]
 
 _WIDTH_IN, _ROW_IN, _CURVE_IN = 7.2, 0.3, 3.2
 _MOST_LINES = 12
@@ -28,6 +32,16 @@ def draw_experiment(experiment: dict[str, Any], prefix: str) -> str:
     for arm, row in rows:
         places[arm["name"], row["meeting"], row["seat"]] += 1
     return _curves(rows, prefix) if max(places.values()) > 1 else _intervals(rows, prefix)
+
+
+def draw_behaviour(found: BehaviourTable, prefix: str) -> str:
+    """Return an `<svg>` element of a table, drawn as `zerofleet behaviour --plot` draws it; empty text without figures."""
+    if not any(isinstance(cell, Measured) for row in found.rows for cell in row):
+        return ""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table.svg"
+        behaviour_chart(found, path)
+        return _inline(path.read_text("utf-8"), prefix)
 
 
 def _curves(rows: Sequence[tuple[dict[str, Any], dict[str, Any]]], prefix: str) -> str:
@@ -91,7 +105,10 @@ def _svg(figure: Any, prefix: str) -> str:
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": prefix, "svg.fonttype": "none", "font.family": "sans-serif"}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
+    return _inline(buffer.getvalue(), prefix)
+
+
+def _inline(text: str, prefix: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
     return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", text)

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from zerofleet.cli.reproduce.drawings import draw_experiment
+from zerofleet.cli.reproduce.drawings import draw_behaviour, draw_experiment
+from zerofleet.strength.behaviour.tables import read_stored
+from zerofleet.strength.behaviour.text import headings, text_rows
 
 __all__ = ["html_page"]
 
@@ -147,10 +149,30 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
         body.append(_table(names, rows, numbers=set(range(2, 12))))
     if experiment["measures"]:
         body.append(_table(["arm", "measure", "value, 95 %", "seeds"], map(_measure, experiment["measures"]), numbers={2, 3}))
+    for number, one in enumerate(experiment["behaviour"]):
+        body += _behaviour(one, f"{prefix}b{number}")
     if lines := _trainings(experiment["trainings"]):
         body.append("<p>Training, means between two judgements and over seeds:</p>")
         body.append(_table(["arm", "games", *_TRAINING.values()], lines, numbers=set(range(1, 2 + len(_TRAINING)))))
     return body
+
+
+def _behaviour(one: Mapping[str, Any], prefix: str) -> list[str]:
+    """Return a table of behaviour with its picture, as `zerofleet behaviour` shows both."""
+    found = read_stored(one["table"])
+    trained = f", after {one['trained_games']:,} games of training" if one["trained_games"] else ""
+    seat = f", seat {one['seat']}" if one["seat"] else ""
+    of = f"{one['arm']}: {one['meeting']}{seat}{trained}, seed {one['seed']}, {found.games:,} games"
+    shown = headings(found)
+    numbers = {place for place, heading in enumerate(shown) if heading.numeric}
+    rows = [[escape(text) for text in row] for row in text_rows(found)]
+    return [
+        f"<h3>{escape(found.title)}</h3>",
+        f"<p>{escape(of)}.</p>",
+        draw_behaviour(found, prefix),
+        _table([heading.text for heading in shown], rows, numbers=numbers),
+        *(f"<p>{escape(note)}</p>" for note in found.notes),
+    ]
 
 
 def _minutes(stages: Mapping[str, float | None]) -> str:

@@ -97,6 +97,10 @@ def _experiment(
             for name in dict.fromkeys(name for measured in by_seed.values() for name in measured)
             if (found := measured_estimate({seed: one[name] for seed, one in by_seed.items() if name in one}))
         ],
+        "behaviour": [
+            {"arm": arm.label, **shown} for name, arm in experiment.arms.items() for shown in _behaviour(tallies[name])
+        ]
+        + _self_play(experiment, complete, results),
         "trainings": [
             {
                 "arm": experiment.arms[one.arm].label,
@@ -272,6 +276,35 @@ def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _behaviour(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
+    """Return the tables of behaviour of each meeting and seat: of the first seed, after its last game of training."""
+    newest: dict[tuple[str, int], Tally] = {}
+    for tally in sorted((one for one in tallies if one.tables), key=lambda one: (-one.seed, one.at)):
+        newest[tally.meeting, tally.seat] = tally
+    return [
+        {"meeting": one.meeting, "seat": one.seat, "seed": one.seed, "trained_games": one.at, "table": dict(table)}
+        for one in newest.values()
+        for table in one.tables
+    ]
+
+
+def _self_play(experiment: Experiment, complete: Sequence[Planned], results: StageResults) -> list[dict[str, Any]]:
+    """Return the tables of the self-play of each arm's first seed."""
+    first = {one.arm: one for one in sorted(complete, key=lambda one: -one.stage.seed)}
+    return [
+        {
+            "arm": experiment.arms[arm].label,
+            "meeting": "newest games of self-play",
+            "seat": 0,
+            "seed": one.stage.seed,
+            "trained_games": 0,
+            "table": table,
+        }
+        for arm, one in first.items()
+        for table in (results.read(one.stage) or {}).get("tables", [])
+    ]
 
 
 def _mean(values: Sequence[float]) -> float:

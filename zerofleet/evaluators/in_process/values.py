@@ -4,6 +4,7 @@ a game's own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -12,8 +13,9 @@ from games.core import GameSpec
 from zerofleet.contracts.manifests import Manifest, NetworkDict
 from zerofleet.errors import CorruptModel, InvalidRequest
 from zerofleet.evaluators.base import LeafBatch
+from zerofleet.evaluators.in_process.first_player import FirstPlayerPerceptron
 from zerofleet.evaluators.in_process.kernels import Perceptron, perceptron_of, values
-from zerofleet.evaluators.in_process.perceptrons import bit_perceptron
+from zerofleet.evaluators.in_process.perceptrons import BitPerceptron, bit_perceptron
 
 __all__ = ["VALUE_PERCEPTRON", "Load", "ValueFunction", "ValueNetwork", "Values"]
 
@@ -60,21 +62,36 @@ class ValueNetwork:
             got = tensors[name].shape if name in tensors else "no such layer"
             if got != shape:
                 raise CorruptModel(f"{self._name}: {name} has {got}, want {shape}")
-        self.perceptron = bit_perceptron(
-            _perceptron(tensors, len(further)),
-            spec,
-            sign=-1.0 if manifest.network.get("successor") == "own" else 1.0,
-        )
-        """Network for compiled code."""
+        net, successor = _perceptron(tensors, len(further)), manifest.network.get("successor")
+        self.perceptron: BitPerceptron | None = None
+        """Network for compiled code; None for one that reads the first player's view."""
+        self._values: Values
+        if successor == "first_player":
+            self._values = _first_player(net, spec, self._name)
+        else:
+            self.perceptron = bit_perceptron(net, spec, sign=-1.0 if successor == "own" else 1.0)
+            self._values = partial(_values_of, self.perceptron)
 
     def __call__(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
         """Return policy float16 [B, L], value float32 [B, 2] and no extra heads; raises `InvalidRequest`."""
         if batch.extra_heads:
             raise InvalidRequest(f"{self._name} has 0 extra heads, got a request for {batch.extra_heads}")
-        chances = np.empty(len(batch), dtype=np.float32)
-        values(self.perceptron.net, batch.states & self.perceptron.read, chances)
-        mine = self.perceptron.sign * (2.0 * chances - 1.0)
-        return _without_policy(batch, mine)
+        return _without_policy(batch, self._values(batch.states))
+
+
+def _values_of(network: BitPerceptron, states: np.ndarray) -> np.ndarray:
+    """See `Values`."""
+    chances = np.empty(len(states), dtype=np.float32)
+    values(network.net, states & network.read, chances)
+    mine: np.ndarray = network.sign * (2.0 * chances - 1.0)
+    return mine
+
+
+def _first_player(net: Perceptron, spec: GameSpec, name: str) -> FirstPlayerPerceptron:
+    try:
+        return FirstPlayerPerceptron(net, spec)
+    except ValueError as error:
+        raise CorruptModel(f"{name}: {error}, which its network reads") from error
 
 
 def _perceptron(tensors: Mapping[str, np.ndarray], further: int) -> Perceptron:

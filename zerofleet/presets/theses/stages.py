@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 
+_LATER = ('"endgame":"values",', '"endgame_nodes":200,', '"tables":[],')
+"""Settings at their defaults, as JSON, that stages did not have from the first version on."""
 CURRENT = "model=current"
 """Model of an agent in the meetings of an AlphaZero stage: the version judged."""
 PREVIOUS = "previous"
@@ -61,6 +63,8 @@ class Meeting(_Frozen):
     """Simulations per move of a network in play by itself."""
     search: str = ""
     """Options of that search, such as `temperature=1`."""
+    tables: tuple[str, ...] = ()
+    """Tables of behaviour of these games (`zerofleet behaviour`)."""
     subject_network: str = ""
     """Identifier of the stage that trained the subject's network; empty: this stage."""
     opponent_network: str = ""
@@ -164,6 +168,8 @@ class AlphaZeroStage(_OnGame):
     preset: str = "laptop"
     settings: dict[str, str] = {}
     """Settings of the preset by dotted name, as text."""
+    tables: tuple[str, ...] = ()
+    """Tables of behaviour of the newest games of self-play (`zerofleet behaviour`)."""
     samples: int = Field(ge=1)
     """Samples of training: with a budget in samples a repeated stage gives equal figures."""
     judge_every: int = Field(ge=1)
@@ -203,5 +209,9 @@ def read_stage(fields: Any) -> Stage:
 
 
 def fingerprint(stage: Stage) -> str:
-    """Return a hash of all settings of a stage."""
-    return hashlib.sha256(stage.model_dump_json().encode()).hexdigest()[:16]
+    """Return a hash of all settings of a stage. Later settings count where they are not the default, so that results of
+    earlier versions stay valid."""
+    fields = stage.model_dump_json()
+    for later in _LATER:
+        fields = fields.replace(later, "")
+    return hashlib.sha256(fields.encode()).hexdigest()[:16]

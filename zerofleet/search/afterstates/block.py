@@ -16,6 +16,7 @@ import numpy as np
 from games import core
 from games.core import Game
 from games.errors import IllegalMove
+from games.positions import legal
 from zerofleet.contracts.played import EXPLORATORY, PlayedGame, SearchedMove
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.base import LeafBatch
@@ -61,6 +62,7 @@ class AfterstateBlock:
         self._tags: list[object] = [None] * slots
         self._opponents = Opponents(settings) if opponents is None else opponents
         self._seated: list[Opponent] = [SELF] * slots
+        self._ways: list[dict[int, list[int]]] = [{} for _ in range(slots)]  # moves to come of the solver, by seat
         self._luck = [np.random.default_rng(0)] * slots  # of the agents
         self._used = 0
 
@@ -82,9 +84,9 @@ class AfterstateBlock:
             raise ValueError(f"slot {slot} is in use; take or abandon its game first")
         state = arena.states[slot]
         core.reset(self.game, state, seed)
-        legal = np.empty(arena.actions.shape[1], dtype=np.int16)
+        room = np.empty(arena.actions.shape[1], dtype=np.int16)
         for ply, action in enumerate(opening):
-            listed = legal[: core.legal_actions(self.game, state, legal)]
+            listed = room[: core.legal_actions(self.game, state, room)]
             if action not in listed:
                 raise IllegalMove(f"move {ply + 1} of the opening is {action}; legal: {listed.tolist()}")
             core.play(self.game, state, action)
@@ -95,6 +97,7 @@ class AfterstateBlock:
         arena.plies[slot] = len(opening)
         arena.status[slot] = PLAYING
         self._seated[slot] = self._opponents.of_game(seed)
+        self._ways[slot] = {}
         self._luck[slot] = np.random.default_rng([seed, _STREAM])
         self._seeds[slot], self._openings[slot], self._tags[slot] = seed, len(opening), tag
         self.set_versions(slot, versions)
@@ -223,15 +226,28 @@ class AfterstateBlock:
         )
 
     def _let_agents_move(self) -> None:
-        """Play the moves of every agent up to the other player's turn, or the end of the game."""
-        arena, game = self._arena, self.game
-        for slot, opponent in enumerate(self._seated):
-            state = arena.states[slot]
-            if opponent.choose is None:
-                continue
-            while arena.status[slot] == PLAYING and int(core.to_move(game, state)) == self._opponent_seat(slot):
+        """Play the moves of agents and of the solver of the endgame, up to a move by values or the end of the game."""
+        arena = self._arena
+        if self._opponents.find_way is None and all(opponent.choose is None for opponent in self._seated):
+            return
+        for slot in range(len(self)):
+            while arena.status[slot] == PLAYING and (action := self._given(slot)) is not None:
                 arena.move_versions[slot, arena.plies[slot]] = EXTERNAL
-                self._play(slot, opponent.choose(game, state.copy(), self._luck[slot]))
+                self._play(slot, action)
+
+    def _given(self, slot: int) -> int | None:
+        """Return the move of an agent or of the solver; None where the values choose."""
+        game, state, opponent = self.game, self._arena.states[slot], self._seated[slot]
+        seat = int(core.to_move(game, state))
+        if opponent.choose is not None and seat == self._opponent_seat(slot):
+            return opponent.choose(game, state.copy(), self._luck[slot])
+        if self._opponents.find_way is None:
+            return None
+        way = self._ways[slot].get(seat, [])
+        if not way or way[0] not in legal(game, state):  # the other side has moved since: a piece to jump over may be gone
+            way = list(self._opponents.find_way(game, state.copy()) or ())
+            self._ways[slot][seat] = way
+        return way.pop(0) if way else None
 
     def _play(self, slot: int, action: int) -> None:
         """Play a move that was chosen outside of the kernel."""

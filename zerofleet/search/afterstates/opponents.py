@@ -5,7 +5,7 @@ Which of them plays a game depends on the seed of the game alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,10 +14,13 @@ from games.core import Game, State
 from zerofleet.errors import ConfigurationError
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
-__all__ = ["SELF", "ChooseMove", "Opponent", "Opponents"]
+__all__ = ["SELF", "ChooseMove", "FindWay", "Opponent", "Opponents"]
 
 ChooseMove: TypeAlias = Callable[[Game, State, np.random.Generator], int]
 """Choice of a legal move for the player to move; the generator is the only source of randomness."""
+
+FindWay: TypeAlias = Callable[[Game, State], Sequence[int] | None]
+"""Moves of the player to move up to the end of the game that are best whatever the other plays; None: not known."""
 
 _STREAM = 5  # separates these draws from others from the seed of a game
 
@@ -40,12 +43,21 @@ SELF = Opponent()
 class Opponents:
     """Opponents of a worker's games, with their frequencies."""
 
-    def __init__(self, settings: AfterstateSettings, agents: Mapping[str, tuple[str, ChooseMove]] | None = None) -> None:
+    def __init__(
+        self,
+        settings: AfterstateSettings,
+        agents: Mapping[str, tuple[str, ChooseMove]] | None = None,
+        *,
+        find_way: FindWay | None = None,
+    ) -> None:
         """`agents`: name and choice of moves of each agent, by its spelling in the settings.
 
-        Raises `ConfigurationError` for an agent that is missing there.
+        `find_way`: the solver of `endgame=exact`. Raises `ConfigurationError` for an agent or solver that is missing there.
         """
         agents = agents or {}
+        if settings.endgame == "exact" and find_way is None:
+            raise ConfigurationError("afterstates.endgame=exact, and no solver is used here; set afterstates.endgame=values")
+        self.find_way = find_way
         if missing := [text for text in settings.agents if text not in agents]:
             raise ConfigurationError(f"afterstates.opponents has {missing[0]!r}, and no agents are played here")
         players = {"self": SELF} | {f"version:{version}": Opponent(version=version) for version in settings.frozen}

@@ -46,6 +46,12 @@ class AfterstateSettings(BaseModel):
     or an agent, such as `rhombus_search:2`. Empty: the model itself."""
     opponent_shares: tuple[float, ...] = ()
     """Relative frequencies of the opponents, in their order; empty: equal."""
+    endgame: Literal["values", "exact"] = "values"
+    """Play once all pieces have passed each other, in Chinese Checkers on the rhombus. `values`: as before. `exact`: a shortest
+    way home, where one is found within `endgame_nodes`, on the seats of the model. No learner learns from these moves: the
+    last move chosen before them has the result of the game as its target."""
+    endgame_nodes: int = Field(default=200, ge=1, le=10_000_000)
+    """Positions visited by the search of a shortest way; where they are too few, the values choose the next move."""
     evaluation: Literal["process", "server"] = "process"
     """Evaluation of the positions. `process`: compiled in the worker's process, with weights from the model store, for the
     perceptrons of learners of values. `server`: by the inference server, for any model."""

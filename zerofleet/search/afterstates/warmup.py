@@ -13,7 +13,7 @@ from zerofleet.search.afterstates.settings import AfterstateSettings
 
 __all__ = ["warm_up", "warm_up_action_values"]
 
-_OF_MODELS = {"opponents": (), "opponent_shares": ()}
+_OF_MODELS = {"opponents": (), "opponent_shares": (), "endgame": "values"}
 
 
 def warm_up(game: Game, settings: AfterstateSettings) -> None:

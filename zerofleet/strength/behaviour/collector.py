@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 from zerofleet.strength.behaviour.finished import FinishedGame
 from zerofleet.strength.behaviour.tables import BehaviourTable, Cell, Column
 
-__all__ = ["Collector", "Reading", "collect"]
+__all__ = ["Collector", "Reading", "collect", "table_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,12 @@ class CollectorMaker(Protocol):
     def __call__(self) -> Collector:
         """Return a table without games."""
         ...
+
+
+def table_of(collector: Collector, *, games: int) -> BehaviourTable:
+    """Return the table of the games that a collector has counted."""
+    rows = tuple(tuple(row) for row in collector.rows())
+    return BehaviourTable(collector.name, collector.title, collector.columns, rows, games, collector.kind)
 
 
 def collect(make: CollectorMaker, games: Iterable[FinishedGame], *, versions: Sequence[int] | None = None) -> BehaviourTable:

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from zerofleet.strength.learning.curves import t_interval
 from zerofleet.strength.ratings import share_interval, wilson
 
-__all__ = ["BehaviourTable", "Cell", "Column", "Measured", "as_csv", "as_json", "count_of", "mean_of", "score_of", "share_of"]
+__all__ = [
+    "BehaviourTable",
+    "Cell",
+    "Column",
+    "Measured",
+    "as_csv",
+    "as_json",
+    "as_stored",
+    "count_of",
+    "mean_of",
+    "read_stored",
+    "score_of",
+    "share_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +69,9 @@ class BehaviourTable:
     """Picture: curves over the first numeric column, or a bar for each row."""
     notes: tuple[str, ...] = ()
     """Remarks below the table."""
+
+
+_STORED: TypeAdapter[BehaviourTable] = TypeAdapter(BehaviourTable)
 
 
 def mean_of(amounts: Sequence[float]) -> Measured:
@@ -116,6 +133,16 @@ def as_json(table: BehaviourTable) -> dict[str, Any]:
         "rows": [{column.key: _plain(cell) for column, cell in zip(table.columns, row, strict=True)} for row in table.rows],
         "notes": list(table.notes),
     }
+
+
+def as_stored(table: BehaviourTable) -> dict[str, Any]:
+    """Return the whole table as plain values, for `read_stored`."""
+    return dict(_STORED.dump_python(table, mode="json"))
+
+
+def read_stored(fields: Mapping[str, Any]) -> BehaviourTable:
+    """Return the table that `as_stored` wrote; raises `ValueError` for anything else."""
+    return _STORED.validate_python(fields)
 
 
 def _plain(cell: Cell) -> object:

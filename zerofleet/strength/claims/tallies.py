@@ -62,6 +62,8 @@ class Tally:
     turns: Mapping[str, int] = field(default_factory=dict)
     """Number of games of rock paper scissors by the turns that the subject won, drew and lost, as text such as `30 35 35`; else
     empty, as in older results."""
+    tables: Sequence[Mapping[str, Any]] = ()
+    """Tables of behaviour of the games (`zerofleet.strength.behaviour.tables.as_stored`); none in older results."""
     subject_ms: float = 0.0
     """Milliseconds per move of the subject; of a network in play by batches, its share of the time."""
     subject_nodes: float = 0.0
@@ -75,7 +77,7 @@ class Tally:
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
         """Return the tally of stored fields."""
-        return cls(**fields)
+        return cls(**{**fields, "tables": tuple(fields.get("tables", ()))})
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields."""

@@ -9,8 +9,9 @@ Cells are numbered from the mover's own corner; a side is a pair of words (`game
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -18,10 +19,11 @@ from games import core
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from games.chinese_checkers.rhombus.board import CELLS, HOMES, PIECES, level, words_of
 from games.chinese_checkers.rhombus.moves import list_moves
-from games.core import State
+from games.core import Game, State
 from games.positions import encode_for
+from zerofleet.errors import InvalidRequest
 
-__all__ = ["Way", "have_passed", "shortest_way"]
+__all__ = ["Way", "have_passed", "shortest_way", "way_finder"]
 
 _Side: TypeAlias = tuple[int, int]
 _GOAL: _Side = (int(HOMES[1, 0]), int(HOMES[1, 1]))
@@ -58,6 +60,26 @@ def shortest_way(game: ChineseCheckersRhombus, state: State, *, most_nodes: int)
     except _OutOfNodesError:
         return None
     return Way(tuple(found), search.nodes)
+
+
+def way_finder(game: Game, *, most_nodes: int) -> Callable[[Game, State], tuple[int, ...] | None]:
+    """Return the function that gives the moves of a shortest way home, or None before the sides have passed each other and
+    where `most_nodes` visited positions are too few.
+
+    Raises `InvalidRequest` for another game, or one with long hops.
+    """
+    if not isinstance(game, ChineseCheckersRhombus) or game.long_hops:
+        raise InvalidRequest(
+            "the exact endgame is that of chinese_checkers_rhombus without long_hops, and the game is "
+            f"{game.spec().name}{' with long_hops' * isinstance(game, ChineseCheckersRhombus)}; set afterstates.endgame=values"
+        )
+
+    def find(played: Game, state: State) -> tuple[int, ...] | None:
+        rhombus = cast("ChineseCheckersRhombus", played)
+        way = shortest_way(rhombus, state, most_nodes=most_nodes) if have_passed(rhombus, state) else None
+        return None if way is None else way.moves
+
+    return find
 
 
 class _OutOfNodesError(Exception):
