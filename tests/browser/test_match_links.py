@@ -137,7 +137,9 @@ def test_a_version_whose_match_has_no_games_yet_says_so(open_page: Opener, runs:
     root = shutil.copytree(runs / "golden", runs / "unplayed")
     begun = (Submitted(version=2, manifest_sha256="0" * 64), StatusChanged(version=2, status=CandidateStatus.TRIAL))
     EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite(begun)
-    expect(open_page("/runs/unplayed/models#v2").locator("#test-path")).to_have_text("The journal has no games of the match yet.")
+    expect(open_page("/runs/unplayed/models#v2").locator("#test-path")).to_have_text(
+        "The journal has no games of the match yet."
+    )
 
 
 def test_a_match_of_which_the_report_alone_remains_says_so(open_page: Opener) -> None:
