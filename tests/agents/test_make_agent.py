@@ -30,7 +30,8 @@ def test_the_name_of_an_agent_round_trips(name: str) -> None:
     ("text", "said"),
     [
         ("stockfish", "no agent is called 'stockfish'; there are random, greedy, alpha_beta:DEPTH, perfect"),
-        ("", "no agent is called ''"),
+        ("", "no agent is called ''; there are random"),
+        ("alpha_bet:5", "no agent is called 'alpha_bet'; did you mean alpha_beta:DEPTH? `zerofleet agents` lists all"),
         ("random:3", "'random:3': random takes no argument after a colon"),
         ("alpha_beta", "'alpha_beta' needs a depth in plies or a budget: '' is not a budget; write 5 (plies) or 100000nodes"),
         ("alpha_beta:deep", "'alpha_beta:deep' needs a depth in plies"),

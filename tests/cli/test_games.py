@@ -57,6 +57,15 @@ def test_games_list_shows_the_newest_games_first(zerofleet, run):
     assert "20 of 30 games" in text.err
 
 
+def test_games_list_names_a_run_without_games_and_the_command_for_its_state(zerofleet, tmp_path):
+    root = tmp_path / "run"
+    with open_run(root) as opened:
+        GameLog.open(opened.paths.replay, writer=True).close()
+    listed = zerofleet("games", "list", "tic_tac_toe", "--run-dir", str(root))
+    said = f"no game of tic_tac_toe in {root} yet; `zerofleet status {root}` shows the state of the run\n"
+    assert (listed.code, listed.out, listed.err) == (0, said, "")
+
+
 def test_games_list_shows_the_games_that_fit_all_conditions(zerofleet, run):
     drawn = ("games", "list", "tic_tac_toe", "--run-dir", str(run), "--result", "draw")
     records = {number: decode_record(payload(number)) for number in reversed(range(30))}

@@ -51,6 +51,20 @@ def test_models_list_shows_an_unreadable_version_as_corrupt(zerofleet, run):
     assert row["status"] == "corrupt"
 
 
+def test_models_list_names_a_run_without_versions_and_the_command_for_its_state(zerofleet, run):
+    shutil.rmtree(run / "models" / MODEL)
+    listed = zerofleet("models", "list", MODEL, "--run-dir", str(run))
+    assert (listed.code, listed.out) == (
+        0,
+        f"no version of tic_tac_toe in {run} yet; `zerofleet status {run}` shows the state of the run\n",
+    )
+
+
+def test_models_list_names_the_options_that_no_version_matches(zerofleet, run):
+    listed = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--before", "1")
+    assert listed.out == f"no version of tic_tac_toe in {run} matches --before and --champions\n"
+
+
 def note_events(run, *found):
     """Write events into the gatekeeper's journal of a run."""
     EventJournal(run / "gatekeeper" / "journal.jsonl", model=MODEL).rewrite(found)

@@ -5,6 +5,7 @@ The module of an agent is imported when the first of its kind is made: most proc
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -148,11 +149,17 @@ def make_agent(text: str, game: Game, *, evaluate: Evaluate | None = None) -> Ag
         evaluate: Evaluator for agents that use a model; None if no model is available.
 
     Raises:
-        InvalidRequest: Unknown agent, listing the known ones; or an agent that cannot play the game.
+        InvalidRequest: Unknown agent, with the closest name or all known ones; or an agent that cannot play the game.
     """
     spelling = Spelling.parse(text)
     kind = AGENTS.get(spelling.name)
     if kind is None:
-        forms = ", ".join(kind.form for kind in AGENTS.values())
-        raise InvalidRequest(f"no agent is called {spelling.name!r}; there are {forms}")
+        raise InvalidRequest(f"no agent is called {spelling.name!r}; {_known(spelling.name)}")
     return kind.make(spelling, game, evaluate)
+
+
+def _known(name: str) -> str:
+    """Return a hint with the form closest to an unknown name, or with all forms where none is close."""
+    if near := difflib.get_close_matches(name, AGENTS, n=1):
+        return f"did you mean {AGENTS[near[0]].form}? `zerofleet agents` lists all"
+    return f"there are {', '.join(kind.form for kind in AGENTS.values())}"

@@ -46,12 +46,12 @@ def named_run(name: str | None, *, runs: Path = RUNS) -> Path:
     """
     if name is not None:
         return Path(name) if Path(name).exists() or not (runs / name).exists() else runs / name
-    headers = sorted(runs.glob("*/run.json"), key=lambda path: path.stat().st_mtime)
-    if not headers:
+    found = [(header.created_at, root) for root, header in _readable(runs)]
+    if not found:
         raise RunDirectoryError(
             f"there is no run in {runs.absolute()}; start one with `zerofleet run GAME`, or name a directory"
         )
-    return headers[-1].parent
+    return max(found)[1]
 
 
 def _readable(runs: Path) -> list[tuple[Path, RunHeader]]:

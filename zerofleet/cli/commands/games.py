@@ -75,10 +75,18 @@ def list_(
     query = GameQuery.read({"limit": limit} | {name: value for name, value in wanted.items() if value is not None})
     game = chosen_game(game_name, parameters)
     query.require_player(game.spec().num_players)
-    with GameLog.open(find_run(game, run_dir).replay, writer=False) as log:
+    paths = find_run(game, run_dir)
+    with GameLog.open(paths.replay, writer=False) as log:
         found = _search(log, query, game) if query.has_filter else list_games(log, limit=limit, before=before)
     if json:
         screen.emit_value(found)
+        return
+    if not found.total:
+        screen.out().print(
+            f"no game of {game_name} in {paths.root} yet; `zerofleet status {paths.root}` shows the state of the run",
+            soft_wrap=True,
+            highlight=False,
+        )
         return
     screen.out().print(list_table(game, found.games, is_narrow=screen.out().width < WIDE_COLUMNS))
     screen.note(_summary(found, query))

@@ -75,10 +75,13 @@ def list_(
         game = chosen_game(game_name, parameters)
         _list_known(model_name(game), asyncio.run(_known(address, game)), json=json)
         return
-    _, paths = _open(game_name, run_dir, parameters)
+    game, paths = _open(game_name, run_dir, parameters)
     found = OpenRun(paths.root.name, paths).models(query)
     if json:
         screen.emit_value(found)
+        return
+    if not found.versions:
+        screen.out().print(_nothing(model_name(game), paths.root, query), soft_wrap=True, highlight=False)
         return
     columns = (">version", "status", ">Elo", ">95 % interval", ">steps", ">games", ">parent", "created", ">size", "note")
     table = screen.table(*columns)
@@ -231,6 +234,13 @@ def _list_known(model: str, known: list[KnownModel], *, json: bool) -> None:
     for one in known:
         table.add_row(str(one.version), one.status, *_rating_cells(one), one.note)
     screen.out().print(table)
+
+
+def _nothing(model: str, root: Path, query: ModelQuery) -> str:
+    """Return the line in place of a table without versions; it names the run, which may be another than expected."""
+    if query != ALL_MODELS:
+        return f"no version of {model} in {root} matches --before and --champions"
+    return f"no version of {model} in {root} yet; `zerofleet status {root}` shows the state of the run"
 
 
 def _tell(champion: Champion, *, json: bool) -> None:
