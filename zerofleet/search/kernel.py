@@ -205,8 +205,8 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
 def advance(game: Any, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Cache]) -> int:
     """Run every searching slot until it waits for the network; return the number of rows of the batch."""
     rows, cache = batch
-    nothing = tuple(np.empty((0, array.shape[1]), dtype=np.float32) for array in (rows.legal, cache.value))
-    return search_on(game, settings, arena, history, batch, (0, *nothing))  # type: ignore[no-any-return]
+    policy, value = (np.empty((0, array.shape[1]), dtype=np.float32) for array in (rows.legal, cache.value))
+    return search_on(game, settings, arena, history, batch, (0, policy, value))
 
 
 @lean

@@ -74,8 +74,9 @@ class BlockMode(Generic[Memory]):
         answers: tuple[int, np.ndarray, np.ndarray],
     ) -> int:
         """Absorb the evaluations of the last rows (their number, policy, value) and advance; see `kernel.search_on`."""
-        if self.worlds is None:
-            return kernel.search_on(game, settings, arena, history, self.batch, answers)  # type: ignore[no-any-return]
+        rows, memory = self.batch
+        if isinstance(memory, Cache):
+            return kernel.search_on(game, settings, arena, history, (rows, memory), answers)
         self.absorb(arena, *answers)
         return self.advance(game, settings, arena, history)
 
