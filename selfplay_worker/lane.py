@@ -131,6 +131,9 @@ class Lane:
 
     def _advance(self) -> Leaves:
         """Absorb the last evaluation and search on: one visit of the search thread for each block of leaves."""
+        if self._unabsorbed is not None and isinstance(self._block, SearchBlock):
+            evaluation, self._unabsorbed = self._unabsorbed, None
+            return self._block.search_on(*evaluation)
         self._absorb()
         return self._block.advance()
 

@@ -6,6 +6,8 @@ Two compiled functions alternate over all games of a block, without the GIL, wit
     Evaluator.evaluate  one request for the leaves of all games
     kernel.absorb       writes the evaluations to the trees: evaluate, back up
 
+`kernel.search_on` does both game by game, so that a tree comes into the processor's cache once for each batch.
+
 One simulation, from the root A to the new node C. Values are vectors in seat order, here (player 0, player 1), and are never
 negated: the player to move at a node reads their own entry of its edges.
 

@@ -38,7 +38,7 @@ from zerofleet.search.tree import (
     wide,
 )
 
-__all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree", "play_opening", "settle"]
+__all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree", "play_opening", "search_on", "settle"]
 
 EXTERNAL = -1
 NO_SEARCH = -1  # budget of a forced move: below the visits of any root, evaluated or not
@@ -202,12 +202,34 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
     return used_rows
 
 
-@lean
 def advance(game: Any, settings: CompiledSettings, arena: Arena, history: History, batch: tuple[Rows, Cache]) -> int:
     """Run every searching slot until it waits for the network; return the number of rows of the batch."""
+    rows, cache = batch
+    policy, value = (np.empty((0, array.shape[1]), dtype=np.float32) for array in (rows.legal, cache.value))
+    return search_on(game, settings, arena, history, batch, (0, policy, value))
+
+
+@lean
+def search_on(
+    game: Any,
+    settings: CompiledSettings,
+    arena: Arena,
+    history: History,
+    batch: tuple[Rows, Cache],
+    answers: tuple[int, np.ndarray, np.ndarray],
+) -> int:
+    """Absorb the last evaluations and run every searching slot until it waits for the network; return the rows of the batch.
+
+    `answers`: number of rows of the last batch, policy and value as in `absorb`; without rows the pending slots wait on.
+    Both are done slot by slot: a tree is in the processor's cache once in place of twice for each batch.
+    """
+    answered, policy, value = answers
+    _fill_cache(batch, answered, policy, value)
     used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
+        if answered > 0 and slot.pending > 0:
+            _absorb_slot(arena, g, policy, value)
         while slot.status == SEARCHING and slot.pending == 0:
             used = _collect(game, settings, arena, g, batch, used)
             if slot.pending == 0:
@@ -220,16 +242,27 @@ def advance(game: Any, settings: CompiledSettings, arena: Arena, history: Histor
 @lean
 def absorb(arena: Arena, batch: tuple[Rows, Cache], used: int, policy: np.ndarray, value: np.ndarray) -> None:
     """Write the evaluations to the pending leaves: policy float32 [R, L], value float32 [R, P], player to move first."""
+    _fill_cache(batch, used, policy, value)
+    for g in range(arena.slots.shape[0]):
+        if arena.slots[g].pending > 0:
+            _absorb_slot(arena, g, policy, value)
+
+
+@inlined
+def _fill_cache(batch: tuple[Rows, Cache], used: int, policy: np.ndarray, value: np.ndarray) -> None:
+    """Write the evaluations of the rows that were reserved for it to the cache."""
     rows, cache = batch
     for row in range(used):
         if rows.entries[row] >= 0:
             positions.fill(cache, rows.entries[row], policy[row], value[row])
-    for g in range(arena.slots.shape[0]):
-        slot = arena.slots[g]
-        if slot.pending == 0:
-            continue
-        for i in range(slot.pending):
-            row = arena.pending_rows[g, i]
-            if row != ANSWERED:
-                evaluate(arena.nodes[g], arena.edges[g], wide(arena.pending_nodes[g, i]), policy[row], value[row])
-        expand_pending(arena, g)
+
+
+@inlined
+def _absorb_slot(arena: Arena, g: int, policy: np.ndarray, value: np.ndarray) -> None:
+    """Write the evaluations to slot g's pending leaves."""
+    slot = arena.slots[g]
+    for i in range(slot.pending):
+        row = arena.pending_rows[g, i]
+        if row != ANSWERED:
+            evaluate(arena.nodes[g], arena.edges[g], wide(arena.pending_nodes[g, i]), policy[row], value[row])
+    expand_pending(arena, g)

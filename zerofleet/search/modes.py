@@ -65,6 +65,21 @@ class BlockMode(Generic[Memory]):
         """See `SearchMode.absorb`."""
         self.mode.absorb(arena, self.batch, used, policy, value)
 
+    def search_on(
+        self,
+        game: Game,
+        settings: CompiledSettings,
+        arena: Arena,
+        history: History,
+        answers: tuple[int, np.ndarray, np.ndarray],
+    ) -> int:
+        """Absorb the evaluations of the last rows (their number, policy, value) and advance; see `kernel.search_on`."""
+        rows, memory = self.batch
+        if isinstance(memory, Cache):
+            return kernel.search_on(game, settings, arena, history, (rows, memory), answers)
+        self.absorb(arena, *answers)
+        return self.advance(game, settings, arena, history)
+
 
 _HIDDEN: dict[str, SearchMode[Worlds]] = {"predict": predict, "determinise": determinise}
 

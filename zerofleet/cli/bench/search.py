@@ -86,10 +86,10 @@ class Bench:
 
     def step(self) -> None:
         """Search until every game waits for the network, and supply the evaluations."""
-        leaves = self.block.advance()
+        leaves = self.block.advance()  # those of the step before, if some wait
         if len(leaves.batch):
-            self.block.absorb(*self._table.answer(leaves.batch))
             self.positions += len(leaves.batch)
+            self.block.search_on(*self._table.answer(leaves.batch))
         for slot in self.block.finished():
             self.block.take(slot)
             self.games_done += 1
