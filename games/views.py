@@ -35,7 +35,8 @@ class OtherView:
 def first_to_move(planes: np.ndarray) -> np.ndarray:
     """Return whether the first player is to move, bool [B]; `planes`: uint8 [B, C, H, W], as the player to move sees them."""
     stones = planes[:, :2].sum(axis=(2, 3), dtype=np.int64)
-    return np.equal(stones[:, 0], stones[:, 1])
+    level: np.ndarray = np.equal(stones[:, 0], stones[:, 1])
+    return level
 
 
 def seen_by_first(planes: np.ndarray, other: OtherView) -> np.ndarray:
