@@ -23,6 +23,7 @@ from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
 from zerofleet.strength.behaviour.tables import read_stored
+from zerofleet.strength.claims.tallies import Tally
 
 SETTINGS = {
     "search.simulations": "8",
@@ -310,3 +311,14 @@ def test_a_result_of_other_tallies_is_refused(tmp_path: Path, tallies: object) -
     results.keep(STAGE, {"tallies": tallies}, seconds=1.0)
     with pytest.raises(InvalidRequest, match="is damaged"):
         results.tallies(STAGE)
+
+
+@pytest.mark.parametrize("tables", [7, [7], [{}], [{"name": "lines"}], None])
+def test_a_result_of_damaged_tables_of_behaviour_is_refused(tmp_path: Path, tables: object) -> None:
+    results = StageResults(tmp_path)
+    tally = Tally(meeting="a", subject="b", opponent="c", seat=1, seed=0, trained=False, scores={"1": 1}).as_json()
+    results.keep(STAGE, {"tallies": [tally | {"tables": tables}], "tables": tables}, seconds=1.0)
+    with pytest.raises(InvalidRequest, match="is damaged"):
+        results.tallies(STAGE)
+    with pytest.raises(InvalidRequest, match="is damaged"):
+        results.tables(STAGE)
