@@ -63,7 +63,7 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
     assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10), (1, 5), (2, 6), (1, 6)] * 2
     values, openings = (read_stored(table) for table in first["tables"])
     assert (values.name, openings.name) == ("values", "openings")
-    assert values.games == openings.games == first["totals"]["games"]
+    assert 0 < openings.games < values.games == first["totals"]["games"]  # most games begin with random plies
     priors = [row[2] for row in openings.rows if row[0] == openings.rows[-1][0]]
     assert len(priors) == 5
     assert all(isinstance(prior, float) and 0.0 < prior < 100.0 for prior in priors)
