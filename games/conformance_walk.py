@@ -19,6 +19,7 @@ from games.core import Game, GameSpec, Symmetry
 from games.errors import IllegalMove
 from games.kit.bits import unpack
 from games.laws import broken
+from games.views import first_to_move, seen_by_first
 
 __all__ = ["Walk"]
 
@@ -182,6 +183,7 @@ class Walk:
             self._fail(5, f"the key {key} also belongs to a position with other planes, or with the legal actions {actions}")
         self._check_notation(look.actions)
         self._check_optional(look)
+        self._check_other_view(look)
         if self.spec.information != "perfect":
             for viewer in range(self.spec.num_players):
                 self._check_hidden(look, viewer)
@@ -200,6 +202,16 @@ class Walk:
                 self._fail(2, f"move_value returned {values} for the actions {look.actions}")
         if core.has_rule(type(self.game), "may_end") and not look.over:
             self._check_end()
+
+    def _check_other_view(self, look: _Look) -> None:
+        """Check that the view of the player to move gives the first player's, and who is to move."""
+        if self.spec.other_view is None or look.over:
+            return
+        seen = look.planes[look.mover][None]
+        if bool(first_to_move(seen)[0]) != (look.mover == 0):
+            self._fail(4, f"planes 0 and 1 have {seen[0, :2].sum(axis=(1, 2))} stones, and to_move is {look.mover}")
+        if not np.array_equal(seen_by_first(seen, self.spec.other_view)[0], look.planes[0]):
+            self._fail(4, f"the planes that the first player sees are not those that {self.spec.other_view} gives")
 
     def _check_end(self) -> None:
         """Play all single moves, and all pairs of moves, unless `may_end` is true."""

@@ -23,6 +23,7 @@ Laws (tested by `check_game` on random games):
   3. `scores` are in [-1, 1] and sum to 0 in two-player games. They are defined only when the game is over. `standing` and
      `estimate` are in [-1, 1] at any time, and `estimate` sums to 0 in two-player games.
   4. `encode` writes every byte and depends only on information visible to `viewer`, who is always encoded as "me".
+     The `other_view` of a spec keeps the promises of `games.views`.
   5. Equal states have equal keys; positions with different planes or legal actions have different keys.
   6. A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores.
   7. `parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.
@@ -34,8 +35,7 @@ Laws (tested by `check_game` on random games):
  10. `may_end` is true wherever one legal move, or two in succession, end the game.
 
 Optional rules have the defaults defined below: `standing` and `repetition_key` (games with recurring positions), `round_of`,
-`foresee` and `play_foreseen` (secret moves), `may_end` (a quick test that spares searches a look for wins),
-`move_value` (a move heuristic for greedy players), `estimate` (a heuristic evaluation for depth-limited searches).
+`foresee` and `play_foreseen` (secret moves), `may_end` (a quick test for wins), `move_value` (for greedy players), `estimate`.
 
 Polymorphism: a call of `play(game, ...)` in compiled code selects the rule by the *type* of `game` when the caller is
 compiled (numba's `@overload`), so a kernel compiles once per game class and serves every board size.
@@ -107,8 +107,7 @@ class GameSpec:
     counters: np.ndarray | None = None
     """Int16 [A]: the action that beats each action, in games where each round is one simultaneous choice; else None."""
     score_parameters: tuple[str, ...] = ()
-    """Names of the parameters that change `scores` alone: a view of the results. Moves and encodings are the same for all their
-    values, so they are no part of a model's identity (`games.positions.model_parameters`)."""
+    """Names of the parameters that change `scores` alone, which are no part of a model's identity (`model_parameters`)."""
     reading: Reading | None = None
     """Numbers that a network reads in place of the planes' bits; None: the bits."""
     other_view: OtherView | None = None

@@ -20,7 +20,8 @@ LAWS = {
     "changes. A game ends within `max_plies`.",
     3: "`scores` are in [-1, 1] and sum to 0 in two-player games. They are defined only when the game is over. "
     "`standing` and `estimate` are in [-1, 1] at any time, and `estimate` sums to 0 in two-player games.",
-    4: '`encode` writes every byte and depends only on information visible to `viewer`, who is always encoded as "me".',
+    4: '`encode` writes every byte and depends only on information visible to `viewer`, who is always encoded as "me". '
+    "The `other_view` of a spec keeps the promises of `games.views`.",
     5: "Equal states have equal keys; positions with different planes or legal actions have different keys.",
     6: "A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores.",
     7: "`parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.",
@@ -82,6 +83,7 @@ def checked_spec(game: Game) -> GameSpec:
         broken(game, 8, f"make({spec.name!r}, ...) with its parameters as text returned {again}")
     for symmetry in spec.symmetries:
         _check_form(game, spec, symmetry)
+    _check_other_view(game, spec)
     return spec
 
 
@@ -99,6 +101,17 @@ def _check_tables(game: Game, spec: GameSpec) -> None:
             broken(game, 8, f"spec().{name} is {entries.dtype} {entries.shape}; it must be int16 {shape}")
         if entries.min() < lowest or entries.max() > highest:
             broken(game, 8, f"spec().{name} has entries outside {lowest} .. {highest}")
+
+
+def _check_other_view(game: Game, spec: GameSpec) -> None:
+    """Check that the other player's view has a source for each plane, in a game of two with perfect information."""
+    if spec.other_view is None:
+        return
+    if spec.num_players != 2 or spec.information != "perfect":
+        broken(game, 4, f"{spec.num_players} players with {spec.information} information; other_view is for two with perfect")
+    planes, (sources, inverted) = spec.planes[0], (spec.other_view.sources, spec.other_view.inverted)
+    if len(sources) != planes or len(inverted) != planes or not all(0 <= source < planes for source in sources):
+        broken(game, 4, f"{spec.other_view} must have a source in 0 .. {planes - 1} and a bool for each plane")
 
 
 def _check_form(game: Game, spec: GameSpec, symmetry: Symmetry) -> None:

@@ -20,7 +20,7 @@ from laboratory.loop import Event, Loop
 from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
 from laboratory.networks import Networks
-from laboratory.self_play_tables import self_play_tables
+from laboratory.self_play_tables import check_tables, self_play_tables
 from zerofleet.errors import ConfigurationError, Diverged
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets.theses.stages import PREVIOUS, AlphaZeroStage
@@ -103,7 +103,7 @@ class _Kept:
 
 
 async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, str], None]) -> dict[str, Any]:
-    """Return the tallies and losses of each judgement, and the totals.
+    """Return the tallies and losses of each judgement, the totals, and the tables of behaviour.
 
     Args:
         stage: The stage.
@@ -111,13 +111,13 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         emit: Called with the share of the budget spent and a remark.
 
     Raises the errors of the loop, `Diverged` excepted: the result then has the reason; `ConfigurationError` if games of agents
-    spend the whole budget, so that no version was trained. Cancellation: another start continues.
+    spend the whole budget, so that no version was trained; `InvalidRequest` for a table that does not suit the game.
+    Cancellation: another start continues.
     """
     kept, run = _Kept(folder), folder / _RUN
     if kept.result is not None:  # killed before the result was read
         shutil.rmtree(run, ignore_errors=True)
         return kept.result
-    run.mkdir(exist_ok=True)
     trial = Trial(
         game=stage.game,
         preset=stage.preset,
@@ -128,7 +128,10 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         judge_every=stage.judge_every,
         simulations=0,
     )
-    judge = MeetingsJudge(stage, Table(game=trial.build_game(), seed=stage.seed, trained=True, sides={}))
+    game = trial.build_game()
+    check_tables(stage.tables, game)
+    run.mkdir(exist_ok=True)
+    judge = MeetingsJudge(stage, Table(game=game, seed=stage.seed, trained=True, sides={}))
     end: dict[str, Any] = {}
 
     def on_event(event: Event) -> None:
@@ -149,7 +152,7 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         totals = {name: end[name] for name in (*_TOTALS, "weights")} | kept.sums | {"starts": kept.starts}
         measures = trained_measures([point["losses"] for point in kept.curve])
         measures[HOURS] = round(kept.sums["cpu_seconds_used"] / 3600.0, 4)
-        tables = await self_play_tables(stage.tables, trial.build_game(), RunPaths(run))
+        tables = await self_play_tables(stage.tables, game, RunPaths(run))
         found: dict[str, Any] = {"measures": measures, "totals": totals, "tables": tables}
     except Diverged as error:
         found = {DIVERGED: str(error)}

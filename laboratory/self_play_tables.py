@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from games.core import Game
@@ -11,20 +12,26 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.storage.model_store.directory import DirectoryStore
 from zerofleet.storage.runs import RunPaths
-from zerofleet.strength.behaviour.catalogue import OPENINGS, new_collector
-from zerofleet.strength.behaviour.collector import Reading, collect
+from zerofleet.strength.behaviour.catalogue import OPENINGS, check_suits, new_collector
+from zerofleet.strength.behaviour.collector import Reading, table_of
 from zerofleet.strength.behaviour.finished import FinishedGame
 from zerofleet.strength.behaviour.openings import ask, openings_table, played_first
 from zerofleet.strength.behaviour.sources import logged_games
 from zerofleet.strength.behaviour.tables import BehaviourTable, as_stored
 
-__all__ = ["self_play_tables"]
+__all__ = ["check_tables", "self_play_tables"]
 
 NEWEST = 1_000
 """Games of a table, as the command has by default."""
 _VERSIONS, _TOP = 5, 5  # of a table of openings: the page shows the first, the last and some between
 _MAX_BATCH = 1
-_EVERY = 100_000  # games, more than any stage plays
+_EVERY = 1_000_000  # games, more than any stage plays
+
+
+def check_tables(names: Sequence[str], game: Game) -> None:
+    """Raise `InvalidRequest` for a table that is unknown or does not suit the game: before the training, not after it."""
+    for name in names:
+        check_suits(name, game, Reading())
 
 
 async def self_play_tables(names: Sequence[str], game: Game, run: RunPaths) -> list[dict[str, Any]]:
@@ -34,27 +41,39 @@ async def self_play_tables(names: Sequence[str], game: Game, run: RunPaths) -> l
     """
     if not names:
         return []
-    found = list(logged_games(run.replay, _EVERY if OPENINGS in names else NEWEST))
-    if not found:
+    newest: deque[FinishedGame] = deque(maxlen=NEWEST)  # the states of all games may need gigabytes
+    first_moves: dict[int, Counter[int]] = {}
+    for finished in logged_games(run.replay, _EVERY if OPENINGS in names else NEWEST):
+        newest.append(finished)
+        for version, counts in played_first([finished]).items():
+            first_moves.setdefault(version, Counter()).update(counts)
+    if not newest:
         raise InvalidRequest(f"{run.root} has no game of self-play, of which the tables {', '.join(names)} would be")
-    tables = []
-    for name in names:
-        if name == OPENINGS:
-            tables.append(await _openings(game, found, run))
-        else:
-            tables.append(collect(lambda name=name: new_collector(name, game, Reading()), found[-NEWEST:]))  # type: ignore[misc]
+    tables = [await _openings(game, first_moves, run) if name == OPENINGS else _counted(name, game, newest) for name in names]
     return [as_stored(table) for table in tables]
 
 
-async def _openings(game: Game, found: Sequence[FinishedGame], run: RunPaths) -> BehaviourTable:
+def _counted(name: str, game: Game, games: Sequence[FinishedGame]) -> BehaviourTable:
+    collector = new_collector(name, game, Reading())
+    for finished in games:
+        collector.add(finished)
+    return table_of(collector, games=len(games))
+
+
+async def _openings(game: Game, played: Mapping[int, Counter[int]], run: RunPaths) -> BehaviourTable:
     """Return priors and first moves of some versions, evenly spaced."""
     store = DirectoryStore(run.models)
-    played = played_first(found)
     stored = sorted(set(played) & set(store.versions(model_name(game))))
-    step = max(1, len(stored) - 1) / max(1, _VERSIONS - 1)
-    shown = sorted({stored[min(len(stored) - 1, round(place * step))] for place in range(_VERSIONS)}) if stored else []
+    shown = _spread(stored)
     networks = Networks(store, model_name(game), max_batch=_MAX_BATCH)
     for version in shown:
         networks.load(version)
     asked = await ask(game, networks, shown)
     return openings_table(game, {version: played[version] for version in shown}, asked, top=_TOP)
+
+
+def _spread(versions: Sequence[int]) -> list[int]:
+    """Return at most `_VERSIONS` of some versions, ascending, evenly spaced from the first to the last."""
+    if len(versions) <= _VERSIONS:
+        return list(versions)
+    return [versions[round(place * (len(versions) - 1) / (_VERSIONS - 1))] for place in range(_VERSIONS)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -219,6 +220,16 @@ def test_openings_list_priors_and_games_of_each_version():
     assert table.rows[0][4].value == 75.0
     assert table.rows[2][4] is None  # the version has no games
     assert table.notes[0] == "version 1: values of the initial position by seat +0.200, -0.200"
+
+
+def test_first_moves_of_random_openings_are_not_counted():
+    drawn = replace(tic_tac_toe("0 1 3 2 6", version=1), random_plies=2)
+    assert played_first([drawn, tic_tac_toe("4 7 6 2 0 3 8", version=1), replace(drawn, version=2)]) == {
+        1: Counter({4: 1}),
+        2: Counter(),
+    }
+    table = openings_table(TIC_TAC_TOE, played_first([replace(drawn, version=2)]), {2: FirstPosition({4: 1.0}, (0, 0))}, top=2)
+    assert (table.games, table.rows) == (0, ((2, "b2", 100.0, 0, None),))
 
 
 def test_priors_are_those_of_the_evaluator():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from games import positions
+from games import check_game, positions
 from games.core import Game, make
-from games.views import first_to_move, seen_by_first
+from games.errors import GameContractError
+from games.views import OtherView, first_to_move, seen_by_first
 
 GAMES = [
     make("tic_tac_toe"),
@@ -46,3 +49,24 @@ def test_the_first_players_view_follows_from_the_bits_that_the_player_to_move_se
     np.testing.assert_array_equal(first_to_move(as_sent), [mover == 0 for mover in movers])
     np.testing.assert_array_equal(seen_by_first(as_sent, spec.other_view), planes([0] * len(found)))
     assert set(movers) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "fault"),
+    [
+        ("tic_tac_toe", OtherView((0, 1), (False, False)), "the planes that the first player sees are not those"),
+        ("tic_tac_toe", OtherView((1, 0), (False, True)), "the planes that the first player sees are not those"),
+        ("tic_tac_toe", OtherView((1, 2), (False, False)), r"must have a source in 0 \.\. 1"),
+        ("tic_tac_toe", OtherView((1,), (False,)), r"must have a source in 0 \.\. 1"),
+        ("chinese_checkers_rhombus", OtherView((1, 0), (False, False)), r"have \[.*\] stones, and to_move is"),
+        ("take_six", OtherView((1, 0), (False, False)), "other_view is for two with perfect"),
+    ],
+)
+def test_a_wrong_view_of_the_other_player_is_found(
+    name: str, other: OtherView, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    game = make(name)
+    spec = replace(game.spec(), other_view=other)
+    monkeypatch.setattr(type(game), "spec", lambda _self: spec)
+    with pytest.raises(GameContractError, match=fault):
+        check_game(game)

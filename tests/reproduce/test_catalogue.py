@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 import games
+from laboratory.self_play_tables import check_tables
 from zerofleet.errors import InvalidRequest
 from zerofleet.presets.experiment import Experiment
 from zerofleet.presets.theses.catalogue import Claim, load_thesis, thesis_names
@@ -22,6 +23,8 @@ from zerofleet.presets.theses.stages import (
     fingerprint,
     read_stage,
 )
+from zerofleet.strength.behaviour.catalogue import new_collector
+from zerofleet.strength.behaviour.collector import Reading
 from zerofleet.strength.claims.tallies import Estimate, Tally, difference, estimate
 from zerofleet.strength.claims.verdicts import Bar, deciding_width, games_for, verdict
 
@@ -52,6 +55,23 @@ def settings_of(stage: AlphaZeroStage | LearnerStage) -> dict[str, str]:
     """Return the settings, with the place of the pool's network, which a stage finds when it runs."""
     has_pool = isinstance(stage, LearnerStage) and stage.pool_network
     return stage.settings | ({"combined.models": "models", "combined.version": "1"} if has_pool else {})
+
+
+@pytest.mark.parametrize("name", [*NAMES, "self_test"])
+def test_every_table_of_behaviour_suits_its_game(name):
+    found = 0
+    for planned in plan(load_thesis(name), "tiny" if name == "self_test" else "full", seeds=1):
+        stage = planned.stage
+        if isinstance(stage, BenchStage):
+            continue
+        game = games.make(stage.game, **stage.parameters)
+        own = stage.tables if isinstance(stage, AlphaZeroStage) else ()
+        check_tables(own, game)
+        for meeting in stage.meetings:
+            collectors = [new_collector(table, game, Reading()) for table in meeting.tables]
+            found += len(collectors)
+        found += len(own)
+    assert bool(found) == (name not in {"chinese_checkers_2p", "connect_four_td"})
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -452,6 +472,18 @@ def test_another_setting_has_another_fingerprint():
     first, second = (plan(load_thesis("self_test"), "tiny", seeds=seeds)[-1].stage for seeds in (1, 2))
     assert fingerprint(first) != fingerprint(second)
     assert fingerprint(first) == fingerprint(plan(load_thesis("self_test"), "tiny")[-1].stage)
+
+
+def test_results_of_earlier_versions_stay_valid_where_later_settings_have_their_defaults():
+    stages = {one.stage.id: one.stage for one in plan(load_thesis("self_test"), "tiny")}
+    learned = stages["td.learned.0"]
+    assert isinstance(learned, TdStage)
+    assert fingerprint(learned) == "09500802855a2cbf"  # before there were tables of behaviour and an exact endgame
+    exact = learned.model_copy(update={"play": learned.play.model_copy(update={"endgame": "exact"})})
+    assert fingerprint(exact) != fingerprint(learned)
+    shown = learned.model_copy(update={"meetings": (learned.meetings[0].model_copy(update={"tables": ("lines",)}),)})
+    plain = learned.model_copy(update={"meetings": learned.meetings[:1]})
+    assert fingerprint(shown) != fingerprint(plain)
 
 
 def test_unknown_names_get_a_suggestion():

@@ -131,6 +131,19 @@ def test_the_report_has_the_tables_of_behaviour_that_a_meeting_names(report):
     assert f"<td>{lines.rows[0][0]}</td>" in page
 
 
+def test_the_report_has_the_tables_of_self_play_of_the_first_seed(tiny, tmp_path):
+    shutil.copytree(tiny / "results", tmp_path / "results")
+    results, thesis = StageResults(tmp_path), load_thesis("self_test")
+    (rules,) = (one for one in PLANNED if one.stage.id == "rules.rules.0")
+    found = results.read(LEARNED.stage)
+    (lines, _) = results.read(rules.stage)["tallies"][0]["tables"]
+    results.keep(LEARNED.stage, {"tallies": found["tallies"], "tables": [lines]}, seconds=1.0)
+    shown = build_report(thesis, "tiny", PLANNED, results, seeds=None)["experiments"][1]["behaviour"]
+    assert [(one["arm"], one["meeting"], one["seed"], one["table"]) for one in shown] == [("learning", "self-play", 0, lines)]
+    page = html_page(build_report(thesis, "tiny", PLANNED, results, seeds=None))
+    assert "<p>learning: self-play, seed 0, 200 games.</p>" in page
+
+
 def test_a_count_has_no_interval_on_the_page(report):
     claim = next(claim for one in report["experiments"] for claim in one["claims"] if claim["estimate"])
     claim["estimate"] |= {"value": 3187.4, "low": 3187.4, "high": 3187.4, "interval": "games"}

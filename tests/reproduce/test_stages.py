@@ -23,6 +23,7 @@ from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
 from zerofleet.strength.behaviour.tables import read_stored
+from zerofleet.strength.claims.tallies import Tally
 
 SETTINGS = {
     "search.simulations": "8",
@@ -62,7 +63,7 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
     assert [(seat, games) for seat, _, games in found] == [(1, 10), (2, 10), (1, 5), (2, 6), (1, 6)] * 2
     values, openings = (read_stored(table) for table in first["tables"])
     assert (values.name, openings.name) == ("values", "openings")
-    assert values.games == openings.games == first["totals"]["games"]
+    assert 0 < openings.games < values.games == first["totals"]["games"]  # most games begin with random plies
     priors = [row[2] for row in openings.rows if row[0] == openings.rows[-1][0]]
     assert len(priors) == 5
     assert all(isinstance(prior, float) and 0.0 < prior < 100.0 for prior in priors)
@@ -310,3 +311,14 @@ def test_a_result_of_other_tallies_is_refused(tmp_path: Path, tallies: object) -
     results.keep(STAGE, {"tallies": tallies}, seconds=1.0)
     with pytest.raises(InvalidRequest, match="is damaged"):
         results.tallies(STAGE)
+
+
+@pytest.mark.parametrize("tables", [7, [7], [{}], [{"name": "lines"}], None])
+def test_a_result_of_damaged_tables_of_behaviour_is_refused(tmp_path: Path, tables: object) -> None:
+    results = StageResults(tmp_path)
+    tally = Tally(meeting="a", subject="b", opponent="c", seat=1, seed=0, trained=False, scores={"1": 1}).as_json()
+    results.keep(STAGE, {"tallies": [tally | {"tables": tables}], "tables": tables}, seconds=1.0)
+    with pytest.raises(InvalidRequest, match="is damaged"):
+        results.tallies(STAGE)
+    with pytest.raises(InvalidRequest, match="is damaged"):
+        results.tables(STAGE)

@@ -296,14 +296,14 @@ def _self_play(experiment: Experiment, complete: Sequence[Planned], results: Sta
     return [
         {
             "arm": experiment.arms[arm].label,
-            "meeting": "newest games of self-play",
+            "meeting": "self-play",
             "seat": 0,
             "seed": one.stage.seed,
             "trained_games": 0,
             "table": table,
         }
         for arm, one in first.items()
-        for table in (results.read(one.stage) or {}).get("tables", [])
+        for table in results.tables(one.stage)
     ]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from zerofleet.errors import InvalidRequest
 from zerofleet.presets.theses.stages import Stage, fingerprint
 from zerofleet.storage.files import atomic_publish
+from zerofleet.strength.behaviour.tables import read_stored
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.claims.verdicts import DIVERGED
 
@@ -42,12 +44,25 @@ class StageResults:
         return found
 
     def tallies(self, stage: Stage) -> list[Tally]:
-        """Return the tallies of a stage; none if it is not complete."""
+        """Return the tallies of a stage; none if it is not complete. Raises the errors of `read`."""
         found = self.read(stage)
         try:
-            return [] if found is None else [Tally.read(fields) for fields in found["tallies"]]
+            tallies = [] if found is None else [Tally.read(fields) for fields in found["tallies"]]
+            for tally in tallies:
+                _check_tables(tally.tables)
         except (KeyError, TypeError, ValueError) as error:
             raise _damaged(self._path(stage), error) from error
+        return tallies
+
+    def tables(self, stage: Stage) -> list[dict[str, Any]]:
+        """Return the tables of behaviour of a stage's self-play, as `as_stored` writes them; none if it has none or is not
+        complete. Raises the errors of `read`."""
+        found: list[dict[str, Any]] = (self.read(stage) or {}).get("tables", [])
+        try:
+            _check_tables(found)
+        except (TypeError, ValueError) as error:
+            raise _damaged(self._path(stage), error) from error
+        return found
 
     def diverged(self, stage: Stage) -> str | None:
         """Return the reason for which a complete stage has no trained network, None if it has one or is not complete."""
@@ -74,6 +89,12 @@ class StageResults:
 
     def _path(self, stage: Stage) -> Path:
         return self._results / f"{stage.id}.json"
+
+
+def _check_tables(tables: Sequence[Mapping[str, Any]]) -> None:
+    """Raise `TypeError` or `ValueError` unless these are tables of behaviour."""
+    for table in tables:
+        read_stored(table)
 
 
 def _read(path: Path) -> dict[str, Any]:

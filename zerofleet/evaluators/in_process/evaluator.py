@@ -116,7 +116,7 @@ class InProcessEvaluator:
         return Evaluation(policy, value, version, extra)
 
     def perceptron(self, version: ModelVersion) -> BitPerceptron | None:
-        """See `PerceptronSource.perceptron`: there is one for networks of values of one hidden layer."""
+        """See `PerceptronSource.perceptron`: there is one for perceptrons of values that read the mover's view."""
         network = self.load(version)
         return network.perceptron if isinstance(network, ValueNetwork) else None
 

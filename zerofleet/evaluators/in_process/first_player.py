@@ -1,4 +1,4 @@
-"""Perceptrons that read positions in the view of the first player, whoever is to move (`td_lambda.successor=first_player`).
+"""Perceptrons that read every position in the view of the first player (`td_lambda.successor=first_player`).
 
 Positions arrive in the view of their player to move. For the second player to move, the bits of the first player's view are
 bits of this one or their complements (`games.views`). The first layer is linear, so that one with exchanged rows reads them as

@@ -32,12 +32,12 @@ __all__ = [
 ]
 
 
-_LATER = ('"endgame":"values",', '"endgame_nodes":200,', '"tables":[],')
-"""Settings at their defaults, as JSON, that stages did not have from the first version on."""
 CURRENT = "model=current"
 """Model of an agent in the meetings of an AlphaZero stage: the version judged."""
 PREVIOUS = "previous"
 """Player in the meetings of an AlphaZero stage: the version before the one judged, searched by `simulations`."""
+_LATER = ('"endgame":"values",', '"endgame_nodes":200,', '"tables":[],')
+"""Later settings at their defaults, as they are in the JSON of a stage: each has others after it, hence the comma."""
 
 
 class _Frozen(BaseModel):

@@ -244,7 +244,7 @@ class AfterstateBlock:
         if self._opponents.find_way is None:
             return None
         way = self._ways[slot].get(seat, [])
-        if not way or way[0] not in legal(game, state):  # the other side has moved since: a piece to jump over may be gone
+        if not way or way[0] not in legal(game, state):  # the other side has moved since: it may block the way
             way = list(self._opponents.find_way(game, state.copy()) or ())
             self._ways[slot][seat] = way
         return way.pop(0) if way else None

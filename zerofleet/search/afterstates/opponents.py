@@ -20,7 +20,7 @@ ChooseMove: TypeAlias = Callable[[Game, State, np.random.Generator], int]
 """Choice of a legal move for the player to move; the generator is the only source of randomness."""
 
 FindWay: TypeAlias = Callable[[Game, State], Sequence[int] | None]
-"""Moves of the player to move up to the end of the game that are best whatever the other plays; None: not known."""
+"""Moves of the player to move to the end of the game, the fewest if the other side does not interfere; None: not known."""
 
 _STREAM = 5  # separates these draws from others from the seed of a game
 

@@ -48,8 +48,9 @@ class AfterstateSettings(BaseModel):
     """Relative frequencies of the opponents, in their order; empty: equal."""
     endgame: Literal["values", "exact"] = "values"
     """Play once all pieces have passed each other, in Chinese Checkers on the rhombus. `values`: as before. `exact`: a shortest
-    way home, where one is found within `endgame_nodes`, on the seats of the model. No learner learns from these moves: the
-    last move chosen before them has the result of the game as its target."""
+    way home, where one is found within `endgame_nodes`, on the seats of the model. Learners of moves learn nothing from these,
+    and the last move chosen before them has the result of the game as its target; `td_lambda` learns the positions after
+    them too, whose values are those of this play."""
     endgame_nodes: int = Field(default=200, ge=1, le=10_000_000)
     """Positions visited by the search of a shortest way; where they are too few, the values choose the next move."""
     evaluation: Literal["process", "server"] = "process"

@@ -28,6 +28,8 @@ class FinishedGame:
     version: int
     """Highest model version on any seat at the start; 0 without a model."""
     values: np.ndarray  # float32 [m], value of the search for the mover, of each move that a model searched
+    random_plies: int = 0
+    """Plies of the random opening of a game of self-play."""
 
 
 def of_record(found: ValidatedGame) -> FinishedGame:
@@ -43,6 +45,7 @@ def of_record(found: ValidatedGame) -> FinishedGame:
         seed=int(record.seed),
         version=max(record.seat_versions, default=0),
         values=search.root_value[by_model, found.movers[search.ply[by_model]]],
+        random_plies=int(search.ply[0]) if len(search.ply) else len(record.moves),  # opening moves alone are not searched
     )
 
 

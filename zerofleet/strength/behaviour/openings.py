@@ -47,11 +47,12 @@ async def ask(game: Game, evaluator: Evaluator, versions: Iterable[int]) -> dict
 
 
 def played_first(games: Iterable[FinishedGame]) -> dict[int, Counter[int]]:
-    """Return the number of games that began with each action, by version."""
+    """Return the number of games in which each action was chosen first, by version; games with a random opening have none."""
     found: dict[int, Counter[int]] = {}
     for finished in games:
-        if finished.moves:
-            found.setdefault(finished.version, Counter())[finished.moves[0]] += 1
+        chosen = found.setdefault(finished.version, Counter())
+        if finished.moves and not finished.random_plies:
+            chosen[finished.moves[0]] += 1
     return found
 
 

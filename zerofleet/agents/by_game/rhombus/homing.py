@@ -20,7 +20,7 @@ from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from games.chinese_checkers.rhombus.board import CELLS, HOMES, PIECES, level, words_of
 from games.chinese_checkers.rhombus.moves import list_moves
 from games.core import Game, State
-from games.positions import encode_for
+from games.positions import encode_for, new_state
 from zerofleet.errors import InvalidRequest
 
 __all__ = ["Way", "have_passed", "shortest_way", "way_finder"]
@@ -73,6 +73,8 @@ def way_finder(game: Game, *, most_nodes: int) -> Callable[[Game, State], tuple[
             "the exact endgame is that of chinese_checkers_rhombus without long_hops, and the game is "
             f"{game.spec().name}{' with long_hops' * isinstance(game, ChineseCheckersRhombus)}; set afterstates.endgame=values"
         )
+
+    shortest_way(game, new_state(game), most_nodes=1)  # compiles the list of moves, for which the first game would wait
 
     def find(played: Game, state: State) -> tuple[int, ...] | None:
         rhombus = cast("ChineseCheckersRhombus", played)
