@@ -216,6 +216,7 @@ def test_an_agent_with_a_model_is_graded_like_any_other_agent(zerofleet, run_wit
         (("random", "--game", "take_six"), "two players"),
         (("random", "--game", "tic_tac_toe", "--stored"), "there is no run of tic_tac_toe"),
         (("random", "--game", "tic_tac_toe", "--stored", "--from", "missing.txt"), "give one of them"),
+        (("random", "--game", "tic_tac_toe", "--max-nodes", "100"), "omit --max-nodes"),
     ],
 )
 def test_an_invalid_accuracy_request_is_rejected_with_one_error_line(zerofleet, tmp_path, monkeypatch, words, said):

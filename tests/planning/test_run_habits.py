@@ -78,8 +78,9 @@ def test_a_run_with_few_games_has_no_habits(rows):
         habits_of(metrics(rows))
 
 
-def test_rows_of_an_earlier_release_without_evaluations_are_refused():
+@pytest.mark.parametrize("missing", ["selfplay_evaluations", "match_evaluations", "ladder_evaluations"])
+def test_rows_of_an_earlier_release_without_evaluations_are_refused(missing):
     columns = metrics(RECORDED)
-    columns["run.selfplay_evaluations"] = np.full(len(RECORDED), math.nan)
+    columns[f"run.{missing}"] = np.full(len(RECORDED), math.nan)
     with pytest.raises(InvalidRequest, match="with their evaluations"):
         habits_of(columns)

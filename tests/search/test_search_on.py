@@ -15,11 +15,18 @@ CASES = {
 }
 
 
-def begun(game, settings):
-    block = SearchBlock(game, settings, slots=6)
+def begun(game, settings, slots=6):
+    block = SearchBlock(game, settings, slots=slots)
     for slot in range(6):
         block.begin(slot, seed=slot, versions=[1] * game.spec().num_players)
     return block
+
+
+def assert_same_game(played, wanted):
+    assert played.moves.tolist() == wanted.moves.tolist()
+    for move, other in zip(played.searched, wanted.searched, strict=True):
+        assert move.visits.tolist() == other.visits.tolist()
+        assert move.root_value.tolist() == other.root_value.tolist()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -42,11 +49,40 @@ def test_one_pass_asks_for_the_same_leaves_and_plays_the_same_games_as_two(name)
     assert not len(found.batch)
     assert one.counters == two.counters
     for slot in range(6):
-        played, wanted = one.take(slot), two.take(slot)
-        assert played.moves.tolist() == wanted.moves.tolist()
-        for move, other in zip(played.searched, wanted.searched, strict=True):
-            assert move.visits.tolist() == other.visits.tolist()
-            assert move.root_value.tolist() == other.root_value.tolist()
+        assert_same_game(one.take(slot), two.take(slot))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_games_that_begin_switch_version_or_are_dropped_while_leaves_wait_are_the_same_in_one_pass(name):
+    game, changes = CASES[name]
+    players = game.spec().num_players
+    blocks = two, one = [begun(game, SearchSettings(simulations=24, **changes), slots=7) for _ in range(2)]
+    expected, found = two.advance(), one.advance()
+    step = 0
+    while len(expected.batch):
+        assert found.batch.states.tobytes() == expected.batch.states.tobytes()
+        assert found.versions.tolist() == expected.versions.tolist()
+        answer, step = answer_hashed(expected, players), step + 1
+        for block in blocks:
+            if step == 2:  # while leaves wait
+                block.begin(6, seed=6, versions=[1] * players)
+            if step == 4:
+                block.set_versions(0, [2] * players)
+            if step == 6:
+                block.set_resign_threshold(-0.2)
+        two.absorb(*answer)
+        if step == 8:
+            one.absorb(*answer)
+            for block in blocks:
+                block.abandon(1)
+            expected, found = two.advance(), one.advance()
+        else:
+            expected, found = two.advance(), one.search_on(*answer)
+    assert step > 10
+    assert one.counters == two.counters
+    assert 1 in one.idle()
+    for slot in (0, 2, 3, 4, 5, 6):
+        assert_same_game(one.take(slot), two.take(slot))
 
 
 def test_a_wrong_evaluation_leaves_the_block_waiting_for_the_same_leaves():

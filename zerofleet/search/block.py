@@ -53,7 +53,7 @@ ABSORBED: Final = ("C", "W")
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Leaves of one step. The arrays are views that the next `advance` overwrites."""
+    """Leaves of one step. The arrays are views that the next `advance` or `search_on` overwrites."""
 
     batch: LeafBatch
     versions: np.ndarray  # int64 [B], model version for each leaf

@@ -14,7 +14,7 @@ import typer
 
 from games.core import Game
 from games.positions import parameters_text
-from zerofleet.agents.exact.solver import MAX_NODES
+from zerofleet.agents.exact.solver import MAX_NODES, fits
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
 from zerofleet.errors import InvalidRequest
@@ -155,6 +155,8 @@ def accuracy(
     """
     game = chosen_game(game_name, parameters)
     perfect = yardstick(game, max_nodes=max_nodes or MAX_NODES)
+    if max_nodes is not None and not fits(game):
+        raise InvalidRequest(f"{game} is solved by a table of its positions, without a limit of nodes; omit --max-nodes")
     if stored and positions_file is not None:
         raise InvalidRequest("--stored and --from both name the positions; give one of them")
     given = None

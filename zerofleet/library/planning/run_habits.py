@@ -55,12 +55,12 @@ def habits_of(metrics: Mapping[str, np.ndarray]) -> RunHabits:
         return float(column[-1] - column[first])
 
     games, moves, own = growth("games"), growth("moves"), growth("selfplay_evaluations")
-    if not (games >= FEWEST_GAMES and moves > 0.0 and own > 0.0):
+    gate = growth("match_evaluations") + growth("ladder_evaluations")
+    if not (games >= FEWEST_GAMES and moves > 0.0 and own > 0.0 and gate >= 0.0):  # NaN for rows without the figure
         raise InvalidRequest(
             f"the run has {games:.0f} games in its last {elapsed[-1] - elapsed[first]:.0f} s with metrics, want {FEWEST_GAMES} "
             "with their evaluations; let it play longer, or give the length of games with --plies"
         )
-    gate = growth("match_evaluations") + growth("ladder_evaluations")
     return RunHabits(
         games=round(games),
         seconds=float(elapsed[-1] - elapsed[first]),
