@@ -42,7 +42,7 @@ async def self_play_tables(names: Sequence[str], game: Game, run: RunPaths) -> l
         if name == OPENINGS:
             tables.append(await _openings(game, found, run))
         else:
-            tables.append(collect(lambda name=name: new_collector(name, game, Reading()), found[-NEWEST:]))
+            tables.append(collect(lambda name=name: new_collector(name, game, Reading()), found[-NEWEST:]))  # type: ignore[misc]
     return [as_stored(table) for table in tables]
 
 
