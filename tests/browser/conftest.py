@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,7 +119,9 @@ def address(runs: Path, nim: Path) -> Iterator[str]:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, cwd=ROOT, text=True, env=environment, **pipes) as process:
         try:
-            yield _ready(process)
+            at = _ready(process)
+            _compile_search(at)
+            yield at
         finally:
             process.terminate()
 
@@ -132,6 +135,17 @@ def _ready(process: subprocess.Popen[str]) -> str:
         if '"service.ready"' in line:
             return str(json.loads(line)["address"]).rstrip("/")
     pytest.fail("the application did not start:\n" + "".join(log))
+
+
+def _compile_search(address: str) -> None:
+    """Search a position to its end: the first search compiles, on a busy machine for longer than a page may wait."""
+    wish = json.dumps({"game": "tic_tac_toe", "model": "none", "simulations": 1}).encode()
+    request = urllib.request.Request(f"{address}/api/v1/studies", wish, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        begun = json.load(answer)["id"]
+    with urllib.request.urlopen(f"{address}/api/v1/studies/{begun}/events") as events:
+        seen = [json.loads(line.removeprefix(b"data: ")) for line in events if line.startswith(b"data: ")]
+    assert seen[-1]["is_done"]
 
 
 @pytest.fixture(scope="session")

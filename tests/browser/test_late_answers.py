@@ -181,6 +181,8 @@ def test_watch_shows_the_later_look_at_the_games_in_progress(open_page: Opener) 
         page.goto("/runs/golden/watch?games=running")
     with page.expect_request(re.compile(r"/running\?seat=")):
         page.locator("#choices [name=boards]").select_option("4")
+    while len(looks) < 2:  # a request is reported before its route is
+        handle(page)
     earlier, later = looks
     later.fulfill(json=game_in_progress("b"))
     expect(page.locator("#boards li").first).to_contain_text("Game bbbbbbbb")

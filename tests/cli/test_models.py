@@ -53,16 +53,20 @@ def test_models_list_shows_an_unreadable_version_as_corrupt(zerofleet, run):
 
 def test_models_list_names_a_run_without_versions_and_the_command_for_its_state(zerofleet, run):
     shutil.rmtree(run / "models" / MODEL)
-    listed = zerofleet("models", "list", MODEL, "--run-dir", str(run))
-    assert (listed.code, listed.out) == (
-        0,
-        f"no version of tic_tac_toe in {run} yet; `zerofleet status {run}` shows the state of the run\n",
-    )
+    for limit in ((), ("--limit", "10")):
+        listed = zerofleet("models", "list", MODEL, "--run-dir", str(run), *limit)
+        assert (listed.code, listed.out) == (
+            0,
+            f"no version of tic_tac_toe in {run} yet; `zerofleet status {run}` shows the state of the run\n",
+        )
 
 
-def test_models_list_names_the_options_that_no_version_matches(zerofleet, run):
-    listed = zerofleet("models", "list", MODEL, "--run-dir", str(run), "--before", "1")
-    assert listed.out == f"no version of tic_tac_toe in {run} matches --before and --champions\n"
+@pytest.mark.parametrize(
+    ("options", "named"), [(("--before", "1"), "--before 1"), (("--before", "1", "--champions"), "--before 1 and --champions")]
+)
+def test_models_list_names_the_options_that_no_version_matches(zerofleet, run, options, named):
+    listed = zerofleet("models", "list", MODEL, "--run-dir", str(run), *options)
+    assert listed.out == f"no version of tic_tac_toe in {run} matches {named}\n"
 
 
 def note_events(run, *found):

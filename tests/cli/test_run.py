@@ -106,3 +106,20 @@ def test_a_run_is_not_resumed_as_another(zerofleet, begun, words, message):
     outcome = zerofleet("run", *words, "--run-dir", str(begun), "--for", "1s")
     assert (outcome.code, outcome.out) == (2, "")
     assert message in outcome.err
+
+
+def test_a_run_with_parameters_is_not_resumed_as_another_game(zerofleet, tmp_path):
+    experiment = Experiment("connect_four", "tiny", 5, {"rows": "5"})
+    with RunDirectory.create_or_open(tmp_path / "run", "connect_four", {"rows": "5"}, preset="tiny", seed=5) as directory:
+        directory.paths.experiment.write_text(commented(experiment))
+    outcome = zerofleet("run", "tic_tac_toe", "--run-dir", str(tmp_path / "run"), "--for", "1s")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "is a run of connect_four rows=5, not of tic_tac_toe" in outcome.err
+
+
+def test_a_run_whose_file_has_a_setting_that_is_gone_names_file_and_setting(zerofleet, begun):
+    file = begun / "experiment.toml"
+    file.write_text(file.read_text().replace("[search]", "[search]\nsimulation_count = 5"))
+    outcome = zerofleet("run", "--run-dir", str(begun), "--for", "1s")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith(f"error: {file}: search.simulation_count: no such setting; did you mean search.simulations?")

@@ -48,7 +48,7 @@ def test_a_server_removes_the_directory_that_a_killed_one_left(temporary: Path, 
     program = Path(__file__).with_name("server_process.py")
     command = [sys.executable, str(program), "--inference.front-ends=2", f"--model-store={tmp_path / 'models'}"]
     for _ in range(2):  # of which the second finds what the first has left
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             assert process.stdout is not None
             assert process.stdout.readline()
             process.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,10 @@ import pytest
 import zerofleet as zf
 from games import UnknownGame, make
 from zerofleet.errors import ConfigurationError, RunDirectoryError
-from zerofleet.storage.runs import RunDirectory, read_header
+from zerofleet.presets.commented import commented
+from zerofleet.presets.experiment import Experiment
+from zerofleet.storage.runs import RunDirectory, RunPaths, read_header
+from zerofleet.supervisor import RunRequest
 
 
 def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> None:
@@ -24,6 +28,8 @@ def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> 
         zf.train("chess", run_dir=root)
     with pytest.raises(ConfigurationError, match=r"did you mean search\.simulations"):
         zf.train("tic_tac_toe", preset="tiny", run_dir=root, settings={"search.simulation": 3})
+    with pytest.raises(ConfigurationError, match=r"trainer: setting device: .* got 'moon'"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=root, settings={"trainer.device": "moon"})
     with pytest.raises(ConfigurationError, match="unknown preset 'huge'"):
         zf.train("tic_tac_toe", preset="huge", run_dir=root)
     assert not root.exists()
@@ -36,15 +42,34 @@ def test_a_run_that_is_in_use_is_refused(tmp_path: Path) -> None:
         zf.train("tic_tac_toe", preset="tiny", run_dir=root)
 
 
+def test_a_run_that_is_continued_keeps_its_settings_apart_from_those_of_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = Experiment("tic_tac_toe", "tiny", 5, {}, {"network.blocks": "3", "search.simulations": "29"})
+    RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=5).close()
+    RunPaths(tmp_path / "run").experiment.write_text(commented(kept))
+
+    def refuse(request: RunRequest, _console: object) -> None:
+        chosen = request.build_preset()
+        raise ConfigurationError(f"{chosen.network.blocks} blocks, {chosen.search.simulations} simulations")
+
+    monkeypatch.setattr("zerofleet.library.training.supervising", refuse)
+    with pytest.raises(ConfigurationError, match=r"^3 blocks, 31 simulations$"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "run", settings={"search.simulations": 31})
+    with pytest.raises(ConfigurationError, match=r"^1 blocks, 31 simulations$"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "new", settings={"search.simulations": 31})
+
+
 @pytest.mark.slow
 async def test_a_service_that_refuses_to_start_is_an_error_of_the_run(
     tmp_path: Path, small: Mapping[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     others = {child.pid for child in psutil.Process().children()}
-    settings = {**small, "trainer.device": "moon"}
-    run = zf.train(make("connect_four", rows=5), preset="tiny", run_dir=tmp_path, settings=settings)
-    with pytest.raises(zf.ZerofleetError, match=r"(?s)trainer refused to start.*got 'moon'"), run:
-        run.wait()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = {**small, "inference_server.address": f"127.0.0.1:{taken.getsockname()[1]}"}
+        run = zf.train(make("connect_four", rows=5), preset="tiny", run_dir=tmp_path, settings=settings)
+        with pytest.raises(zf.ZerofleetError, match=r"(?s)inference_server refused to start.*in use"), run:
+            run.wait()
     assert {child.pid for child in psutil.Process().children()} <= others
     assert "zerofleet run of connect_four rows=5, preset tiny" in capsys.readouterr().out
     RunDirectory.create_or_open(tmp_path, "connect_four", {"rows": "5"}, preset="tiny").close()

@@ -80,6 +80,11 @@ async def test_a_run_of_an_experiment_file_with_a_duration_stores_the_experiment
         (("tic_tac_toe", "--for", "soon"), "'soon' is not a duration"),
         (("chess",), "no game is called 'chess'"),
         (("tic_tac_toe", "--set", "search.simulation=3"), "did you mean search.simulations"),
+        (
+            ("tic_tac_toe", "--set", "trainer.log_leve=debug"),
+            "error: trainer: unknown setting --set trainer.log_leve; did you mean --set trainer.log_level?\n",
+        ),
+        (("tic_tac_toe", "--set", "selfplay_worker.grace_s=soon"), "selfplay_worker: setting grace_s: want a number"),
         (("tic_tac_toe", "--seed", "-1"), "seed -1 is out of range"),
     ],
 )

@@ -1,5 +1,6 @@
 """What is asked of a run, and how mistakes in it are answered."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,20 @@ def request(**overrides: str) -> RunRequest:
 def test_a_setting_overrides_a_number_of_the_preset() -> None:
     chosen = request(search__simulations="21", train__batch_size="32").build_preset()
     assert (chosen.search.simulations, chosen.train.batch_size) == (21, 32)
+
+
+def test_settings_of_the_environment_belong_to_the_experiment_below_those_of_the_file_and_the_command() -> None:
+    variables = {
+        "ZEROFLEET_SEARCH__SIMULATIONS": "50",
+        "ZEROFLEET_NETWORK__BLOCKS": "3",
+        "ZEROFLEET_TRAIN__BATCH_SIZE": "64",
+        "ZEROFLEET_TOKEN": "hush",
+        "ZEROFLEET_SEARCH__UNKNOWN": "1",
+        "SEARCH__PUCT_INIT": "9",
+    }
+    asked = replace(request(search__simulations="21"), configured={"network.blocks": "2"}).with_environment(variables)
+    assert asked.experiment.settings == {"search.simulations": "21", "network.blocks": "2", "train.batch_size": "64"}
+    assert "64" not in asked.command()
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,10 @@ async function refresh() {
     return;
   }
   try {
-    for (const at of study.is_done && !study.root_alone ? [...open] : [""]) await read(at);
-    if (study.id !== id) return;
+    for (const at of study.is_done && !study.root_alone ? [...open] : [""]) {
+      await read(at);
+      if (study.id !== id) return;
+    }
     notice(study.fault, Boolean(study.fault));
     byId("study").hidden = false;
     await show(shown);

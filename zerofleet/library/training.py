@@ -19,6 +19,7 @@ from games.positions import changed_parameters
 from zerofleet.errors import ZerofleetError
 from zerofleet.library import background
 from zerofleet.library.runs import Run
+from zerofleet.presets.experiment import kept_experiment
 from zerofleet.storage.run_lookup import default_directory
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor import RunRequest, split_settings
@@ -49,7 +50,8 @@ def train(
         seed: Seed of a new run; a run that is continued keeps its own.
         workers: Self-play processes.
         settings: Parameters of the game (`"rows": 4`), numbers of the preset (`"search.simulations": 50`) and settings of
-            services (`"trainer.log_level": "debug"`), under the names of `--set`.
+            services (`"trainer.log_level": "debug"`), under the names of `--set`. A run that is continued keeps its own
+            numbers and settings, apart from these.
         progress: Whether progress is shown: a page in a terminal, lines at a prompt and elsewhere.
 
     Raises:
@@ -61,15 +63,18 @@ def train(
     parameters, overrides = split_settings(words)
     name, given = (game, {}) if isinstance(game, str) else (game.spec().name, changed_parameters(game))
     built = make(name, **{**given, **parameters})
+    root = default_directory(built, preset) if run_dir is None else Path(run_dir)
+    own = kept_experiment(root)
     request = RunRequest(
         game=name,
-        run_dir=default_directory(built, preset) if run_dir is None else Path(run_dir),
+        run_dir=root,
         parameters=changed_parameters(built),
         preset=preset,
         duration_s=None if minutes is None else 60.0 * minutes,
         workers=workers,
         seed=seed,
         overrides=overrides,
+        configured=own.settings if own is not None and own.game == name else {},  # a run of another game is refused
     )
     with contextlib.ExitStack() as stack:
         console = _console() if progress else _silent(stack)

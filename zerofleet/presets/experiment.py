@@ -34,9 +34,20 @@ from zerofleet.presets import PRESETS, Preset, preset
 from zerofleet.presets.agreement import require_agreement
 from zerofleet.presets.learners import own_settings
 from zerofleet.presets.lists import is_list, parse_list
+from zerofleet.storage.run_paths import RunPaths
 from zerofleet.storage.runs import check_seed
 
-__all__ = ["PARTS", "SERVICES", "Experiment", "nearest", "part_of", "read_experiment", "setting_text"]
+__all__ = [
+    "PARTS",
+    "SERVICES",
+    "Experiment",
+    "kept_experiment",
+    "nearest",
+    "part_of",
+    "read_experiment",
+    "setting_text",
+    "settings_in_environment",
+]
 
 SERVICES = ("inference_server", "gatekeeper", "trainer", "selfplay_worker")
 """Services of a run in the order of starting; they are drained in reverse order."""
@@ -122,6 +133,27 @@ def read_experiment(path: Path) -> Experiment:
         return _experiment(tree)
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from error
+
+
+def kept_experiment(root: Path) -> Experiment | None:
+    """Return the experiment of the run in a directory; None without one. Raises `ConfigurationError` as `read_experiment`."""
+    kept = RunPaths(root).experiment
+    return read_experiment(kept) if kept.exists() else None
+
+
+def settings_in_environment(variables: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Return the settings of the preset's parts among environment variables, by dotted name.
+
+    `ZEROFLEET_SEARCH__SIMULATIONS` is `search.simulations` with the prefix `ZEROFLEET_`. Unknown names are for the services.
+    """
+    found = {}
+    for variable, value in variables.items():
+        part, _, key = variable.lower().removeprefix(prefix.lower()).partition("__")
+        if variable.lower().startswith(prefix.lower()) and key:
+            model = PARTS.get(part) or own_settings(part)
+            if model is not None and key in model.model_fields:
+                found[f"{part}.{key}"] = value
+    return found
 
 
 def setting_text(value: Any) -> str:

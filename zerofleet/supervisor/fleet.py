@@ -17,7 +17,7 @@ from zerofleet.storage.runs import RunDirectory
 from zerofleet.supervisor.child import ChildPlan
 from zerofleet.supervisor.request import RunRequest
 
-__all__ = ["PAGES", "plan_fleet"]
+__all__ = ["PAGES", "plan_fleet", "service_environment"]
 
 GRACE_S = 15.0
 PAGES = "ui"
@@ -47,7 +47,7 @@ def plan_fleet(
                     name=name,
                     kind=service,
                     command=(sys.executable, "-m", service, *arguments),
-                    environment=_environment(request, environment, threads.get(service, 1)),
+                    environment=service_environment(request, environment, threads=threads.get(service, 1)),
                     announce=run.paths.announce(name),
                     log=run.paths.log(name),
                     grace_s=GRACE_S,
@@ -66,7 +66,7 @@ def _pages(request: RunRequest, run: RunDirectory, environment: Mapping[str, str
         name=PAGES,
         kind=PAGES,
         command=(sys.executable, "-m", PAGES, *(word for key, value in arguments.items() for word in (f"--{key}", value))),
-        environment=_environment(request, environment, 1),
+        environment=service_environment(request, environment, threads=1),
         announce=run.paths.announce(PAGES),
         log=run.paths.log(PAGES),
         grace_s=GRACE_S,
@@ -104,11 +104,7 @@ def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str, 
         "preset": request.preset,
         **{f"game-parameters.{key}": value for key, value in run.header.parameters.items()},
         **_own_arguments(run, service, name, end_s),
-        **{
-            key.partition(".")[2]: value
-            for key, value in request.experiment.settings.items()
-            if key.partition(".")[0] == service
-        },
+        **request.settings_of(service),
     }
     return [word for key, value in values.items() for word in (f"--{key}", value)]
 
@@ -125,7 +121,8 @@ def _own_arguments(run: RunDirectory, service: str, name: str, end_s: float) -> 
     return common[service]
 
 
-def _environment(request: RunRequest, inherited: Mapping[str, str], threads: int) -> dict[str, str]:
+def service_environment(request: RunRequest, inherited: Mapping[str, str], *, threads: int) -> dict[str, str]:
+    """Return the environment of a service: the inherited one, settings of the preset's parts, and sizes of thread pools."""
     overrides = {
         ENVIRONMENT_PREFIX + name.replace(".", "__").upper(): value
         for name, value in request.experiment.settings.items()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 from games.core import Game
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
-from zerofleet.presets.experiment import Experiment
+from zerofleet.presets.experiment import Experiment, settings_in_environment
+from zerofleet.service.settings import ENVIRONMENT_PREFIX
 from zerofleet.storage.runs import check_seed
 
 __all__ = ["RunRequest", "parse_duration", "split_settings"]
@@ -41,7 +43,7 @@ class RunRequest:
     config: Path | None = None
     """Experiment file."""
     configured: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the experiment file, by dotted name; `overrides` take precedence."""
+    """Settings of the experiment file or of the run to resume, by dotted name; `overrides` take precedence."""
     has_pages: bool = False
     """Whether the web application runs beside the services."""
 
@@ -56,6 +58,13 @@ class RunRequest:
         """Configuration of the run."""
         return Experiment(self.game, self.preset, self.seed, self.parameters, {**self.configured, **self.overrides})
 
+    def with_environment(self, variables: Mapping[str, str]) -> Self:
+        """Return the request with the settings of the preset's parts in the environment, which the experiment file overrides.
+
+        So the experiment of a new run has them, and a resumed run too.
+        """
+        return replace(self, configured={**settings_in_environment(variables, ENVIRONMENT_PREFIX), **self.configured})
+
     def build_game(self) -> Game:
         """Return the game; raises `GameError`."""
         return self.experiment.build_game()
@@ -66,6 +75,11 @@ class RunRequest:
         if chosen.selfplay.sync and self.workers != 1:
             raise ConfigurationError(f"--workers {self.workers}: selfplay.sync=true is for one worker; want 1")
         return chosen
+
+    def settings_of(self, service: str) -> dict[str, str]:
+        """Return the settings of one service as text, by name without the service."""
+        found = ((name.partition("."), value) for name, value in self.experiment.settings.items())
+        return {name: value for (owner, _, name), value in found if owner == service}
 
     def command(self, *, with_duration: bool = True) -> str:
         """Return the equivalent command line."""

@@ -46,6 +46,7 @@ from zerofleet.supervisor.presenter import Presenter, presenter
 from zerofleet.supervisor.readings import LEAST_FREE_BYTES, Readings
 from zerofleet.supervisor.request import RunRequest
 from zerofleet.supervisor.screen import Title
+from zerofleet.supervisor.service_settings import require_service_settings
 from zerofleet.supervisor.summary import summary
 from zerofleet.supervisor.words import size
 
@@ -81,15 +82,18 @@ def supervising(request: RunRequest, console: Console, keyboard: Keyboard | None
 
     Raises `RunDirectoryError`, `ConfigurationError`, `InvalidRequest` and `GameError`.
     """
+    environment = inherited_environment()
+    request = request.with_environment(environment)
     chosen = request.build_preset()
     _check_warm_start(request.build_game(), chosen.warm_start)
+    require_service_settings(request, environment)
     with RunDirectory.create_or_open(
         request.run_dir, request.game, request.parameters, preset=request.preset, seed=request.seed
     ) as directory:
         _check_disk(directory)
         _keep_experiment(request, directory)
         end_leftovers(directory.paths)
-        plans = plan_fleet(request, directory, chosen, inherited_environment())
+        plans = plan_fleet(request, directory, chosen, environment)
         yield Supervisor(request, directory, plans, console, keyboard)
 
 

@@ -238,8 +238,11 @@ def _list_known(model: str, known: list[KnownModel], *, json: bool) -> None:
 
 def _nothing(model: str, root: Path, query: ModelQuery) -> str:
     """Return the line in place of a table without versions; it names the run, which may be another than expected."""
-    if query != ALL_MODELS:
-        return f"no version of {model} in {root} matches --before and --champions"
+    given = [] if query.before is None else [f"--before {query.before}"]
+    if query.has_champions_only:
+        given.append("--champions")
+    if given:
+        return f"no version of {model} in {root} matches {' and '.join(given)}"
     return f"no version of {model} in {root} yet; `zerofleet status {root}` shows the state of the run"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,10 +15,9 @@ from zerofleet.cli.commands.ui import require_pages
 from zerofleet.cli.options import PRESETS, check_preset, complete_game
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.commented import commented
-from zerofleet.presets.experiment import Experiment, read_experiment
+from zerofleet.presets.experiment import Experiment, kept_experiment, read_experiment
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.run_lookup import default_directory
-from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor import RunRequest, parse_duration, split_settings
 
 __all__ = ["run"]
@@ -121,9 +121,10 @@ def _experiment(config: Path | None, begun: Path | None, game: str | None, prese
             if asked not in {None, found}:
                 raise ConfigurationError(f"{what} is {asked}, but {config} sets {found}; omit {what}, or change the file")
         return filed
-    if begun is not None and (kept := RunPaths(begun).experiment).exists():
-        own = read_experiment(kept)
-        return Experiment(game or own.game, preset or own.preset, own.seed, own.parameters, own.settings)
+    if begun is not None and (own := kept_experiment(begun)) is not None:
+        if game is not None and game != own.game:  # which the run directory refuses
+            return Experiment(game, preset or own.preset)
+        return replace(own, preset=preset or own.preset)
     if game is None:
         raise ConfigurationError(
             "GAME is missing; give one, such as connect_four, an experiment file with --config FILE, "
