@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,13 @@ from inference_server.fronts.directory import PREFIX, socket_directory
 
 
 @pytest.fixture
-def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the temporary folder of this process and of those that it starts."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", None)  # found anew
-    return folder
+def temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the temporary folder of this process and of those that it starts: a short path, as sockets need."""
+    tmp_path_factory.getbasetemp()  # made in the usual temporary folder
+    with tempfile.TemporaryDirectory(prefix="zf-") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", None)  # found anew
+        yield Path(folder)
 
 
 def left_by_a_killed_process() -> Path:

@@ -180,6 +180,14 @@ async def test_a_socket_in_use_is_named_in_the_error_and_a_stale_one_is_replaced
                 raise AssertionError("it took the socket over")
 
 
+async def test_a_path_too_long_for_a_socket_is_refused_with_its_length(tmp_path, store, loader):
+    path = f"{tmp_path}/{'s' * 100}"
+    settings = ServerSettings(address=f"unix:{path}", model_store=store.root)
+    with pytest.raises(ConfigurationError, match=f"has {len(path)} bytes, and the path of a socket at most 107"):
+        async with open_server(settings, loader):
+            raise AssertionError("it listens on a path that no client can reach")
+
+
 async def test_replies_and_errors_carry_the_request_id(wire, positions):
     request = infer_request(*positions)
     call = wire.stub.ModelInfer(request, metadata=(("x-request-id", "job-1"),), timeout=60)

@@ -90,6 +90,9 @@ class Copy:
 def _link(source: str | Path, target: str | Path) -> None:
     try:
         os.link(source, target)
+    except FileNotFoundError:
+        if "__pycache__" not in Path(source).parts:  # compiled code goes when another process compiles its source anew
+            raise
     except OSError:  # a file system without hard links; the time stamp is what compiled code is compared with
         shutil.copy2(source, target)
 

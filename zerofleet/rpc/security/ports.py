@@ -16,6 +16,7 @@ from zerofleet.rpc.security.tls import PLAIN, Material, RenewedMaterial, Tls
 __all__ = ["bind"]
 
 _SOCKET_DIRECTORY_MODE = 0o700
+_LONGEST_SOCKET_PATH = 107  # bytes, on Linux
 _ROOT = 0
 
 
@@ -61,6 +62,10 @@ def _configuration(material: Material) -> grpc.ServerCertificateConfiguration:
 
 def _prepare_socket(path: Path) -> None:
     """Create the directory of a unix socket; reject a path on which a server listens: grpc would take it over."""
+    if (length := len(os.fsencode(path))) > _LONGEST_SOCKET_PATH:
+        raise ConfigurationError(
+            f"unix:{path} has {length} bytes, and the path of a socket at most {_LONGEST_SOCKET_PATH}; choose a shorter one"
+        )
     path.parent.mkdir(parents=True, exist_ok=True, mode=_SOCKET_DIRECTORY_MODE)
     if (owner := path.parent.stat().st_uid) not in {os.geteuid(), _ROOT}:
         raise ConfigurationError(
