@@ -65,12 +65,12 @@ def test_models_shows_no_failure_of_a_version_that_was_left(open_page: Opener) -
 
 
 def test_matches_shows_the_row_that_was_chosen_after_the_address_asked_for_a_version(open_page: Opener, runs: Path) -> None:
-    root, game = shutil.copytree(runs / "golden", runs / "late"), games.make("tic_tac_toe")
+    root, game = shutil.copytree(runs / "golden", runs / "answered"), games.make("tic_tac_toe")
     played = [sample_match(game, RULE, match_id=f"gate/{n}/1/1", version=n, opponent=1, groups=1) for n in (2, 3)]
     EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite([one for match in played for one in match])
     page = open_page("/")
     held = hold(page, r"/matches\?version=2")
-    page.goto("/runs/late/matches#version=2")
+    page.goto("/runs/answered/matches#version=2")
     page.get_by_role("button", name="3 : 1", exact=True).click()
     expect(page.locator("#match h2").first).to_have_text("Version 3 against 1: rejected")
     release(page, held)
