@@ -99,8 +99,8 @@ class Cluster:
         """Return status and text of a page or value of the web application; a body is posted as JSON. Raises `OSError`."""
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
         data = None if body is None else json.dumps(body).encode()
-        try:
-            with urlopen(Request(f"http://{self.address('ui', 8765)}{path}", data, headers), timeout=30) as reply:
+        try:  # the first list of games compiles the rules, beside services that use every core
+            with urlopen(Request(f"http://{self.address('ui', 8765)}{path}", data, headers), timeout=120) as reply:
                 return reply.status, reply.read().decode()
         except HTTPError as refused:
             return refused.code, refused.read().decode()
