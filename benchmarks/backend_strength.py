@@ -27,15 +27,16 @@ from inference_server.network import Backend, Network
 from zerofleet.agents import make_agent
 from zerofleet.cli.bench.learn.command import JUDGE_SEED, cache_folder
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import ModelNotFound
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.run_paths import RunPaths
 from zerofleet.strength.accuracy import model_chooser
 from zerofleet.strength.learning.positions import ScoredPosition, kept_positions, stored_positions
 from zerofleet.strength.matches import FixedGames, MatchSettings, MatchTerms, Player, Scoreboard, play_match
 from zerofleet.strength.matches.meeting import terms_of_games
 from zerofleet.strength.ratings import wilson
 from zerofleet.strength.ratings.intervals import Z_95
+from zerofleet.supervisor.borrowed import champion_version
 
 __all__ = ["Accuracy", "Backends", "compared", "main", "of_match", "paired_difference", "played", "same_games"]
 
@@ -131,12 +132,7 @@ def of_match(board: Scoreboard) -> str:
 
 def _loaded(asked: argparse.Namespace, game: Game) -> Backends:
     store, model = DirectoryStore(asked.run / "models"), model_name(game)
-    version = asked.version
-    if version is None:
-        champion = store.champion(model)
-        if champion is None:
-            raise ModelNotFound(f"{asked.run} has no champion yet; want --version")
-        version = champion.version
+    version = champion_version(RunPaths(asked.run), game) if asked.version is None else asked.version
     manifest = store.verify(model, version, game=game)
     backends: dict[str, Backend] = {KERNEL: NativeBackend(), TORCHSCRIPT: TorchBackend("cpu", "float32", 1)}
     path = store.directory(model, version) / "model.pt"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from games.core import Game
@@ -13,7 +14,7 @@ from zerofleet.errors import InvalidRequest
 from zerofleet.storage.model_store.directory import DirectoryStore
 from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.behaviour.catalogue import OPENINGS, check_suits, new_collector
-from zerofleet.strength.behaviour.collector import Reading, table_of
+from zerofleet.strength.behaviour.collector import Reading, collect
 from zerofleet.strength.behaviour.finished import FinishedGame
 from zerofleet.strength.behaviour.openings import ask, openings_table, played_first
 from zerofleet.strength.behaviour.sources import logged_games
@@ -49,15 +50,13 @@ async def self_play_tables(names: Sequence[str], game: Game, run: RunPaths) -> l
             first_moves.setdefault(version, Counter()).update(counts)
     if not newest:
         raise InvalidRequest(f"{run.root} has no game of self-play, of which the tables {', '.join(names)} would be")
-    tables = [await _openings(game, first_moves, run) if name == OPENINGS else _counted(name, game, newest) for name in names]
+    tables = [
+        await _openings(game, first_moves, run)
+        if name == OPENINGS
+        else collect(partial(new_collector, name, game, Reading()), newest)
+        for name in names
+    ]
     return [as_stored(table) for table in tables]
-
-
-def _counted(name: str, game: Game, games: Sequence[FinishedGame]) -> BehaviourTable:
-    collector = new_collector(name, game, Reading())
-    for finished in games:
-        collector.add(finished)
-    return table_of(collector, games=len(games))
 
 
 async def _openings(game: Game, played: Mapping[int, Counter[int]], run: RunPaths) -> BehaviourTable:

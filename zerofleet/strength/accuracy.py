@@ -209,9 +209,9 @@ def grade(
         except InvalidRequest:
             if not leave_out_hard:
                 raise
-            found = []
-        for grades, grade_of_move in zip(graded, found, strict=False):
-            grades.append(grade_of_move)
+        else:
+            for grades, grade_of_move in zip(graded, found, strict=True):
+                grades.append(grade_of_move)
         progress()
     return graded
 

@@ -238,6 +238,8 @@ class AfterstateBlock:
     def _given(self, slot: int) -> int | None:
         """Return the move of an agent or of the solver; None where the values choose."""
         game, state, opponent = self.game, self._arena.states[slot], self._seated[slot]
+        if opponent.choose is None and self._opponents.find_way is None:
+            return None
         seat = int(core.to_move(game, state))
         if opponent.choose is not None and seat == self._opponent_seat(slot):
             return opponent.choose(game, state.copy(), self._luck[slot])
