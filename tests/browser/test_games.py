@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from urllib.parse import urlparse
 
 import pytest
@@ -97,12 +98,21 @@ def hand(drawn: str, seat: int) -> set[int]:
     return {int(card) for card in re.findall(r"\d+", line.split("|")[1])}
 
 
-def told(response: Response, table: str = "") -> set[int]:
-    """Return the numbers that an answer of the server tells outside the id of the table, whose digits are random."""
-    body = response.text().replace(table, "") if table else response.text()
-    if "json" in response.headers["content-type"]:
+def told(body: str, kind: str) -> set[int]:
+    """Return the numbers that the body of an answer tells."""
+    if "json" in kind:
         return set(numbers(json.loads(body)))
     return {int(number) for text in re.findall(r">([^<]*)<", body) for number in re.findall(r"\d+", text)}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of the server, read on its way to the page: Chromium forgets pictures that a page replaced."""
+
+    turn: int
+    url: str
+    kind: str
+    body: bytes
 
 
 @pytest.mark.parametrize("seat", [2])
@@ -114,11 +124,17 @@ def test_no_foreign_card_of_take_six_occurs_in_the_page_or_in_an_answer(open_pag
     assert len(foreign) > 8
 
     page = play_page(open_page, "take_six")
-    page.route("**/api/v1/tables", with_seed)
-    answers: list[tuple[int, Response]] = []
+    answers: list[Answer] = []
     texts: list[tuple[int, str]] = []
     opened: dict[int, set[int]] = {0: set()}
-    page.on("response", lambda response: answers.append((len(opened) - 1, response)) if "/api/" in response.url else None)
+
+    def read(route: Route) -> None:
+        begins = urlparse(route.request.url).path == "/api/v1/tables"
+        answer = route.fetch(post_data=seeded(route)) if begins else route.fetch()
+        answers.append(Answer(len(opened) - 1, answer.url, answer.headers["content-type"], answer.body()))
+        route.fulfill(response=answer)
+
+    page.route("**/api/**", read)
     begin(page, seat=str(seat))
     for turn in range(3):
         expect(page.locator("#state")).to_have_text("your move")
@@ -133,23 +149,28 @@ def test_no_foreign_card_of_take_six_occurs_in_the_page_or_in_an_answer(open_pag
         page.locator("#choices button").first.click()
     page.wait_for_function("(least) => document.querySelectorAll('#moves li').length >= least", arg=3 * players)
     opened[3] = {int(re.findall(r"\d+", move)[1]) for move in page.locator("#moves li").all_text_contents()}
+    page.unroute_all(behavior="wait")  # answers on their way
     assert [len(cards) for cards in opened.values()] == [0, players, 2 * players, 3 * players]
     assert opened[3] & foreign  # the search would find them
 
     assert len(answers) > 9
-    table = next(response.json()["id"] for _, response in answers if urlparse(response.url).path == "/api/v1/tables")
+    table = next(json.loads(answer.body)["id"] for answer in answers if urlparse(answer.url).path == "/api/v1/tables")
     secrets = [encode_for(game, dealt, own).tobytes() for own in range(players) if own != seat - 1] + [dealt.tobytes()]
-    for turn, response in answers:
-        assert not told(response, table) & foreign - opened[turn], response.url
+    for answer in answers:  # the digits of the table's id are random
+        assert not told(answer.body.decode().replace(table, ""), answer.kind) & foreign - opened[answer.turn], answer.url
         for secret in secrets:
             for written in (secret, secret.hex().encode(), base64.b64encode(secret), str(SEED).encode()):
-                assert written not in response.body(), response.url
+                assert written not in answer.body, answer.url
     for turn, text in texts:
         assert not set(map(int, re.findall(r"\d+", text.replace(table, "")))) & foreign - opened[turn]
 
 
+def seeded(route: Route) -> str:
+    return json.dumps({**route.request.post_data_json, "seed": SEED})
+
+
 def with_seed(route: Route) -> None:
-    route.continue_(post_data=json.dumps({**route.request.post_data_json, "seed": SEED}))
+    route.continue_(post_data=seeded(route))
 
 
 WORDS = """() => {
@@ -166,7 +187,7 @@ def cards_told(response: Response) -> set[int]:
     """Return the cards that an answer about a tree tells: the numbers of its texts, not its counts."""
     body = response.text()
     if "svg" in response.headers["content-type"]:
-        return told(response)
+        return told(body, "image/svg+xml")
     found: list[str] = []
     for line in body.splitlines():
         if (line := line.removeprefix("data: ")).startswith("{"):
