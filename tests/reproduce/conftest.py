@@ -1,8 +1,9 @@
-"""The stages and the report of the thesis of the tests."""
+"""The stages and the report of the thesis of the tests, and the modules of this folder for its tests."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from zerofleet.cli.reproduce.report import build_report
 from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.presets.theses.catalogue import load_thesis
 from zerofleet.presets.theses.planning import plan
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")

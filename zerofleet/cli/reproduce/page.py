@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from importlib import resources
 from typing import Any
 
 from zerofleet.cli.reproduce.drawings import draw_behaviour, draw_experiment
@@ -11,17 +12,6 @@ from zerofleet.strength.behaviour.tables import read_stored
 from zerofleet.strength.behaviour.text import headings, text_rows
 
 __all__ = ["html_page"]
-
-_STYLE = """
-body{font:15px/1.45 system-ui,sans-serif;color:#2b2f33;max-width:76rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2.2rem;border-top:1px solid #d9dde1;padding-top:1rem}
-table{border-collapse:collapse;margin:.7rem 0;font-size:13px}
-th,td{text-align:left;padding:.22rem .8rem .22rem 0;vertical-align:top}
-th{border-bottom:1px solid #2b2f33}td{border-bottom:1px solid #eceef0}.n{text-align:right;white-space:nowrap}
-code{font-size:12px;background:#f3f5f6;padding:.1rem .3rem}svg{max-width:100%;height:auto}
-.v{font-weight:600;white-space:nowrap}.beaten{color:#0b6e99}.matched{color:#3f6b1f}.missed,.diverged{color:#b0431b}.undecided,.not-run{color:#6a727a}
-"""
-
 
 _VERDICTS = (
     "Beaten: the whole interval is beyond the figure to beat. Matched: it is beyond the figure to match, or holds it and is "
@@ -42,7 +32,11 @@ _TRAINING = {
 
 
 def html_page(report: Mapping[str, Any]) -> str:
-    """Return the page of a report as `zerofleet.cli.reproduce.report.build_report` returns it."""
+    """Return the page of a report as `zerofleet.cli.reproduce.report.build_report` returns it.
+
+    Reports that earlier releases stored lack tables of behaviour and processor times: there these are left out.
+    """
+    style = resources.files("zerofleet.cli.reproduce").joinpath("style.css").read_text("utf-8")
     machine, counts = report["machine"], report["verdicts"]
     summary = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "no claims"
     body = [
@@ -60,11 +54,16 @@ def html_page(report: Mapping[str, Any]) -> str:
         body += _experiment(experiment, f"f{number}")
     body.append("<h2>Not covered</h2>")
     rows = [[escape(one["text"]), escape(one["thesis"]), escape(one["why"])] for one in report["uncovered"]]
-    body.append(_table(["claim", "thesis", "reason"], rows) if rows else "<p>Every claim has an experiment.</p>")
+    body.append(
+        _table("Claims not covered", ["claim", "thesis", "reason"], rows) if rows else "<p>Every claim has an experiment.</p>"
+    )
     title = escape(report["title"])
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<title>{title}</title>\n'
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
+        f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(body)
+        + "\n</main>\n</body>\n</html>\n"
     )
 
 
@@ -81,9 +80,8 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
             )
             given = (escape(claim[name]) for name in ("text", "figure", "thesis"))
             rows.append([*given, _bar(claim["bar"]), ours, size, shown])
-    return _table(
-        ["claim", "figure", "thesis", "to match; to beat", "here, 95 %", "games, seats, seeds", "verdict"], rows, numbers={4}
-    )
+    names = ["claim", "figure", "thesis", "to match; to beat", "here, 95 %", "games, seats, seeds", "verdict"]
+    return _table("Headlines", names, rows, numbers={4})
 
 
 def _with_interval(found: Mapping[str, Any]) -> str:
@@ -128,7 +126,8 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
     if experiment["open_stages"]:
         body.append(f"<p>Not run: {escape(', '.join(experiment['open_stages']))}.</p>")
     body += [f"<p>Diverged: {escape(one)}.</p>" for one in experiment["diverged"]]
-    body.append(draw_experiment(dict(experiment), prefix))
+    title = experiment["title"]
+    body.append(_figure(f"Figure: {title}", draw_experiment(dict(experiment), prefix)))
     rows = [_row(arm, row, first=row is arm["rows"][0]) for arm in experiment["arms"] for row in arm["rows"]]
     names = [
         "arm",
@@ -146,14 +145,16 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
         "thesis",
     ]
     if rows:
-        body.append(_table(names, rows, numbers=set(range(2, 12))))
+        body.append(_table(f"Arms: {title}", names, rows, numbers=set(range(2, 12))))
     if experiment["measures"]:
-        body.append(_table(["arm", "measure", "value, 95 %", "seeds"], map(_measure, experiment["measures"]), numbers={2, 3}))
-    for number, one in enumerate(experiment["behaviour"]):
+        names, rows = ["arm", "measure", "value, 95 %", "seeds"], [_measure(one) for one in experiment["measures"]]
+        body.append(_table(f"Measures: {title}", names, rows, numbers={2, 3}))
+    for number, one in enumerate(experiment.get("behaviour", ())):
         body += _behaviour(one, f"{prefix}b{number}")
     if lines := _trainings(experiment["trainings"]):
         body.append("<p>Training, means between two judgements and over seeds:</p>")
-        body.append(_table(["arm", "games", *_TRAINING.values()], lines, numbers=set(range(1, 2 + len(_TRAINING)))))
+        names = ["arm", "games", *_TRAINING.values()]
+        body.append(_table(f"Training: {title}", names, lines, numbers=set(range(1, len(names)))))
     return body
 
 
@@ -169,8 +170,8 @@ def _behaviour(one: Mapping[str, Any], prefix: str) -> list[str]:
     return [
         f"<h3>{escape(found.title)}</h3>",
         f"<p>{escape(of)}.</p>",
-        draw_behaviour(found, prefix),
-        _table([heading.text for heading in shown], rows, numbers=numbers),
+        _figure(f"Figure: {found.title}, {of}", draw_behaviour(found, prefix)),
+        _table(f"{found.title}, {of}", [heading.text for heading in shown], rows, numbers=numbers),
         *(f"<p>{escape(note)}</p>" for note in found.notes),
     ]
 
@@ -209,7 +210,7 @@ def _row(arm: Mapping[str, Any], row: Mapping[str, Any], *, first: bool) -> list
     figures = row["figures"]
     net = figures["net"]
     names = ("nodes_per_move", "ms_per_move", "cpu_ms_per_move")
-    nodes, ms, cpu_ms = ([f"{number:,.1f}" for number in row[name]] for name in names)
+    nodes, ms, cpu_ms = ([f"{number:,.1f}" for number in row.get(name, ())] for name in names)
     return [
         escape(arm["label"]),
         f"{escape(row['meeting'])}<br/><code>{escape(row['subject'])}</code> against <code>{escape(row['opponent'])}</code>"
@@ -232,10 +233,22 @@ def _turns(figures: Mapping[str, Any]) -> str:
     return f"<br/>of 100 turns {', '.join(found)}" if found else ""
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: frozenset[int] | set[int] = frozenset()) -> str:
+def _figure(label: str, drawn: str) -> str:
+    """Return an `<svg>` element in a box of its own; empty text without one."""
+    return _box(label, drawn) if drawn else ""
+
+
+def _table(
+    label: str, names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: frozenset[int] | set[int] = frozenset()
+) -> str:
     def cell(tag: str, place: int, text: str) -> str:
         return f'<{tag} class="n">{text}</{tag}>' if place in numbers else f"<{tag}>{text}</{tag}>"
 
     head = "".join(cell("th", place, escape(name)) for place, name in enumerate(names))
     body = "".join("<tr>" + "".join(cell("td", i, text) for i, text in enumerate(row)) + "</tr>\n" for row in rows)
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>"
+    return _box(label, f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>")
+
+
+def _box(label: str, content: str) -> str:
+    """Return content that scrolls sideways within the page, also by the keyboard."""
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(label)}">{content}</div>'

@@ -1,0 +1,69 @@
+"""Page of a report: wide content scrolls in a box of its own, and the stored pages are those of the stored values."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+from stored_pages import page_of, stored_reports
+
+from zerofleet.cli.reproduce import page as page_module
+from zerofleet.cli.reproduce.page import html_page
+
+REPORTS = pytest.mark.parametrize("values", stored_reports(), ids=lambda path: path.stem)
+
+
+def without_figures(page: str) -> str:
+    return re.sub(r"<svg.*?</svg>\n", "<svg/>\n", page, flags=re.DOTALL)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Replace the figures of experiments, which take a second, by empty ones."""
+    monkeypatch.setattr(
+        page_module, "draw_experiment", lambda one, _: "<svg/>\n" if any(arm["rows"] for arm in one["arms"]) else ""
+    )
+
+
+@REPORTS
+def test_each_table_and_figure_is_in_a_box_that_scrolls_by_mouse_and_keyboard(undrawn, values):
+    root = ElementTree.fromstring(page_of(values).removeprefix("<!DOCTYPE html>"))
+    boxes = root.findall(".//div[@class='scroll']")
+    inside = [element for box in boxes for element in box]
+    wide = [element for element in root.iter() if element.tag in {"table", "svg"}]
+    assert wide
+    assert inside == wide
+    assert {box.attrib["tabindex"] for box in boxes} == {"0"}
+    labels = [box.attrib["aria-label"] for box in boxes]
+    assert labels[0] == "Headlines"
+    assert len(set(labels)) == len(labels)
+
+
+@REPORTS
+def test_a_narrow_window_is_not_scaled(undrawn, values):
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1"/>' in page_of(values)
+
+
+@REPORTS
+def test_a_stored_page_is_that_of_its_values(undrawn, values):
+    stored = without_figures(values.with_suffix(".html").read_text("utf-8"))
+    assert stored == page_of(values), "python tests/reproduce/stored_pages.py writes it again"
+
+
+@pytest.mark.slow
+def test_a_report_of_an_earlier_release_has_a_page_without_the_parts_that_it_lacks(report):
+    page = html_page(report)
+    assert "<h3>Placements by seat</h3>" in page
+    rows = [row for one in report["experiments"] for arm in one["arms"] for row in arm["rows"]]
+    for one in report["experiments"]:
+        del one["behaviour"]
+    for row in rows:
+        row["cpu_ms_per_move"] = [12_345.6, 0.0]
+    assert html_page(report).count("12,345.6 : 0.0</td>") == len(rows)
+    for row in rows:
+        del row["cpu_ms_per_move"]
+    earlier = html_page(report)
+    assert "<h3>Placements by seat</h3>" not in earlier
+    assert "12,345.6" not in earlier
+    assert earlier.count("<svg") == len(report["experiments"])
