@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 import games
+from benchmarks.versions import version_or_champion
 from games.core import Game
 from inference_server.backend import TorchBackend
 from inference_server.native_backend import NativeBackend
@@ -29,14 +30,12 @@ from zerofleet.cli.bench.learn.command import JUDGE_SEED, cache_folder
 from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.storage.model_store import DirectoryStore
-from zerofleet.storage.run_paths import RunPaths
 from zerofleet.strength.accuracy import model_chooser
 from zerofleet.strength.learning.positions import ScoredPosition, kept_positions, stored_positions
 from zerofleet.strength.matches import FixedGames, MatchSettings, MatchTerms, Player, Scoreboard, play_match
 from zerofleet.strength.matches.meeting import terms_of_games
 from zerofleet.strength.ratings import wilson
 from zerofleet.strength.ratings.intervals import Z_95
-from zerofleet.supervisor.borrowed import champion_version
 
 __all__ = ["Accuracy", "Backends", "compared", "main", "of_match", "paired_difference", "played", "same_games"]
 
@@ -132,7 +131,7 @@ def of_match(board: Scoreboard) -> str:
 
 def _loaded(asked: argparse.Namespace, game: Game) -> Backends:
     store, model = DirectoryStore(asked.run / "models"), model_name(game)
-    version = champion_version(RunPaths(asked.run), game) if asked.version is None else asked.version
+    version = version_or_champion(asked.run, game, asked.version)
     manifest = store.verify(model, version, game=game)
     backends: dict[str, Backend] = {KERNEL: NativeBackend(), TORCHSCRIPT: TorchBackend("cpu", "float32", 1)}
     path = store.directory(model, version) / "model.pt"

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import games
+from benchmarks.versions import version_or_champion
 from games import core
 from games.core import State
 from games.positions import final_scores, legal, move_names, replay
@@ -32,16 +33,10 @@ __all__ = ["main", "play"]
 MAX_BATCH = 256
 
 
-async def play(run: Path, version: int | None, *, count: int, simulations: int, random_replies: int, seed: int) -> None:
+async def play(run: Path, version: int, *, count: int, simulations: int, random_replies: int, seed: int) -> None:
     """Play the games and print the outcome."""
     game = games.make("connect_four")
-    store, model = DirectoryStore(run / "models"), model_name(game)
-    if version is None:
-        champion = store.champion(model)
-        if champion is None:
-            sys.exit(f"{run} has no champion yet")
-        version = champion.version
-    networks = Networks(store, model, max_batch=MAX_BATCH)
+    networks = Networks(DirectoryStore(run / "models"), model_name(game), max_batch=MAX_BATCH)
     networks.load(version)
     choose = model_chooser(game, networks, version=version, simulations=simulations, seed=seed)
     solver, rng = yardstick(game), np.random.default_rng(seed)
@@ -95,7 +90,7 @@ def main() -> None:
     asyncio.run(
         play(
             asked.run,
-            asked.version,
+            version_or_champion(asked.run, games.make("connect_four"), asked.version),
             count=asked.games,
             simulations=asked.simulations,
             random_replies=asked.random_replies,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import games
+from benchmarks.versions import version_or_champion
 from games import core
 from games.core import Game, State
 from games.positions import final_scores, legal, replay
@@ -98,14 +99,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     game = games.make(asked.game)
-    store, model = DirectoryStore(asked.run / "models"), model_name(game)
-    version = asked.version
-    if version is None:
-        champion = store.champion(model)
-        if champion is None:
-            sys.exit(f"{asked.run} has no champion yet; want --version")
-        version = champion.version
-    networks = Networks(store, model, max_batch=MAX_BATCH)
+    version = version_or_champion(asked.run, game, asked.version)
+    networks = Networks(DirectoryStore(asked.run / "models"), model_name(game), max_batch=MAX_BATCH)
     networks.load(version)
     tasks = wins_in_one(game, drawn_positions(game, judged=asked.judged, seed=asked.seed))
     sys.stdout.write(f"version {version}, {len(tasks)} positions with a win in one\n")
