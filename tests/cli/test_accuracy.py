@@ -90,7 +90,9 @@ def run_of_games(tmp_path):
 
 def test_positions_of_stored_games_replace_random_and_self_play_games(zerofleet, run_of_games):
     words = ("--game", "tic_tac_toe", "--stored", "--positions", "20", "--run-dir", str(run_of_games), "--json")
-    (part,) = zerofleet("accuracy", "perfect", *words).json()["results"]
+    said = zerofleet("accuracy", "perfect", *words).json()
+    (part,) = said["results"]
+    assert said["wanted_positions"] == 20
     assert (part["source"], part["positions"]) == ("stored", "20 positions, seed 0, games 10 to 29")
     assert part["all"]["kept"]["count"] == part["all"]["kept"]["of"] == 20
     table = zerofleet("accuracy", "random", *words[:-1])
@@ -155,7 +157,7 @@ def test_the_number_of_positions_beyond_the_limit_of_nodes_is_stated(zerofleet):
     words = ("--set", "rows=4", "--set", "columns=5", "--positions", "40", "--max-nodes", "100", "--json")
     outcome = zerofleet("accuracy", "greedy", *words)
     said = outcome.json()
-    assert said["max_nodes"] == 100
+    assert (said["wanted_positions"], said["max_nodes"]) == (40, 100)
     assert said["results"][0]["positions"] == "40 positions, seed 0, at most 100 nodes"
     of = said["results"][0]["all"]["kept"]["of"]
     assert 0 < of < 40

@@ -178,6 +178,9 @@ def test_recorded_accuracy_is_in_the_report_and_in_its_curves(zerofleet, run, tm
     (series,) = [one for one in report["curves"]["series"] if one["group"] == "accuracy"]
     assert (series["label"], series["values"]) == ("policy alone, random games: 20 positions, seed 5, from ply 3", [0.75])
     assert len(report["curves"]["axes"]["accuracy"]["step"]) == 1
+    of_1500 = measured.accuracy.model_copy(update={"wanted_positions": 1_500})
+    append_accuracy(RunPaths(copied), measured.model_copy(update={"accuracy": of_1500}))
+    assert "--positions 1500 --first-ply 3 --simulations 40" in written(zerofleet, copied, tmp_path / "page.html").text
 
 
 def test_a_table_of_accuracy_has_the_rows_of_the_newest_versions(zerofleet, run, tmp_path, monkeypatch):

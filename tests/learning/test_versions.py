@@ -19,7 +19,8 @@ GAME = games.make("tic_tac_toe")
 
 def test_without_a_version_it_is_the_champion(tmp_path):
     store = DirectoryStore(RunPaths(tmp_path).models)
-    assert [store.publish("tic_tac_toe", sample_files(), sample_manifest()) for _ in range(3)] == [1, 2, 3]
+    for version in (1, 2, 3):
+        assert store.publish("tic_tac_toe", sample_files(float(version)), sample_manifest()) == version
     store.write_champion("tic_tac_toe", 2, epoch=1, reason="stronger")
     assert version_or_champion(tmp_path, GAME, None) == 2
     assert version_or_champion(tmp_path, GAME, 3) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -14,7 +15,6 @@ from zerofleet.library.accuracy_record import (
     ShareValue,
     accuracy_file,
     append_accuracy,
-    asked_count,
     drawn_set,
     filed_set,
     latest_results,
@@ -54,21 +54,23 @@ def paths(tmp_path):
     return RunPaths(tmp_path)
 
 
-def test_the_number_of_positions_asked_for_is_that_of_the_name_or_else_that_of_the_judged_ones():
-    names = (stored_set(1_500, seed=0, first_ply=8, oldest=2_000, newest=3_499), drawn_set(500, seed=0, first_ply=0), "")
-    assert names[0] == "1,500 positions, seed 0, from ply 8, games 2,000 to 3,499"
-    results = [measured(1, 9, source="stored", positions=name).accuracy.results[0] for name in names]
-    assert [asked_count(result) for result in results] == [1_500, 500, 20]
-    filed = measured(1, 9, source="file", positions=filed_set("900 positions", [(1,)])).accuracy.results[0]
-    assert asked_count(filed) == 20
-
-
 def test_measurements_are_read_in_the_order_in_which_they_were_made(paths):
     assert read_accuracy(paths) == ()
     made = (measured(1, 10), measured(2, 15))
     for one in made:
         append_accuracy(paths, one)
     assert read_accuracy(paths) == made
+
+
+def test_a_record_of_an_earlier_release_is_read_without_the_number_of_positions_asked_for(paths):
+    now = measured(1, 10)
+    now = now.model_copy(update={"accuracy": now.accuracy.model_copy(update={"wanted_positions": 500})})
+    earlier = now.model_dump(mode="json")
+    del earlier["accuracy"]["wanted_positions"]
+    accuracy_file(paths).parent.mkdir(parents=True)
+    accuracy_file(paths).write_text(json.dumps(earlier) + "\n")
+    append_accuracy(paths, now)
+    assert [one.accuracy.wanted_positions for one in read_accuracy(paths)] == [None, 500]
 
 
 def test_a_partial_line_of_a_killed_process_costs_that_line_alone(paths):
@@ -106,6 +108,8 @@ def test_measurements_in_different_sets_of_positions_are_series_of_their_own():
 
 def test_the_name_of_a_drawn_set_has_all_that_determines_its_positions():
     assert drawn_set(1500, seed=2, first_ply=8) == "1,500 positions, seed 2, from ply 8"
+    late = stored_set(1_500, seed=0, first_ply=8, oldest=2_000, newest=3_499)
+    assert late == "1,500 positions, seed 0, from ply 8, games 2,000 to 3,499"
 
 
 def test_a_series_has_a_value_for_each_measured_version_at_its_training_step():

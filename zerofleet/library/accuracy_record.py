@@ -32,7 +32,6 @@ __all__ = [
     "ShareValue",
     "accuracy_file",
     "append_accuracy",
-    "asked_count",
     "drawn_set",
     "filed_set",
     "latest_results",
@@ -96,6 +95,9 @@ class Accuracy(Value):
     """Unit of `mean_lost`."""
     first_ply: int
     simulations: int
+    wanted_positions: int | None = None
+    """Number of positions asked for from each source; a game may have fewer. None for a file, and in records of earlier
+    releases."""
     max_nodes: int | None = None
     """Nodes of the solver above which positions were left out; None without a limit."""
     results: tuple[Result, ...]
@@ -167,17 +169,6 @@ def filed_set(file: str, positions: Sequence[Sequence[int]]) -> str:
 def stored_set(count: int, *, seed: int, first_ply: int, oldest: int, newest: int) -> str:
     """Return the name of a set of positions of stored games, by the numbers of these games."""
     return f"{drawn_set(count, seed=seed, first_ply=first_ply)}, games {oldest:,} to {newest:,}"
-
-
-def asked_count(result: Result) -> int:
-    """Return the number of positions that were asked for; a game may have fewer, and a limit of nodes leaves some out.
-
-    For a result of an earlier release, and for the positions of a file, it is the number of those that were judged.
-    """
-    name = result.positions.partition(" positions")[0].replace(",", "")
-    if result.source != "file" and name.isdecimal():
-        return int(name)
-    return 1 if result.all is None else result.all.kept.of
 
 
 def latest_results(measured: Sequence[MeasuredAccuracy]) -> dict[ResultKey, Result]:

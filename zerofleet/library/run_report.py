@@ -8,7 +8,7 @@ from datetime import datetime
 from importlib import metadata
 
 from zerofleet.errors import RecordRejected, RunDirectoryError
-from zerofleet.library.accuracy_record import MeasuredAccuracy, asked_count
+from zerofleet.library.accuracy_record import MeasuredAccuracy
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
 from zerofleet.library.model_list import ModelList
@@ -113,13 +113,18 @@ def _commands(run: OpenRun, stored: GameList | None, measured: Sequence[Measured
 
 
 def _measuring(measured: MeasuredAccuracy) -> list[str]:
-    """Return the options with which a measurement is repeated; the name of its file, if any, is not recorded."""
+    """Return the options with which a measurement is repeated.
+
+    The name of its file, if any, is not recorded. Of a record of an earlier release the number of positions is that of the
+    judged ones.
+    """
     found = measured.accuracy
     if any(result.source == "file" for result in found.results):
         positions = ["--from", "FILE"]
     else:
-        most = max(map(asked_count, found.results), default=1)
-        positions = ["--positions", str(most), "--first-ply", str(found.first_ply)]
+        judged = [result.all.kept.of for result in found.results if result.all is not None]
+        wanted = found.wanted_positions or max(judged, default=1)
+        positions = ["--positions", str(wanted), "--first-ply", str(found.first_ply)]
         positions += ["--stored"] * any(result.source == "stored" for result in found.results)
     positions += [] if found.max_nodes is None else ["--max-nodes", str(found.max_nodes)]
     return [*positions, "--simulations", str(found.simulations), "--seed", str(found.seed), "--json"]

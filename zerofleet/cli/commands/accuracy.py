@@ -178,6 +178,7 @@ def accuracy(
         unit=perfect.unit,
         first_ply=first_ply,
         simulations=request.simulations,
+        wanted_positions=None if positions_file is not None else positions,
         max_nodes=max_nodes,
         results=tuple(
             _result(part.source, mode, known, moves)
