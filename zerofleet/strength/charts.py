@@ -28,6 +28,7 @@ __all__ = [
     "SUFFIXES",
     "CurvePanel",
     "LadderPoint",
+    "drawn_figure",
     "figure_file",
     "finish_axes",
     "ladder_chart",
@@ -211,19 +212,25 @@ def _axes(path: Path, *, height_in: float, left: int, right: int) -> Iterator[Ax
 @contextmanager
 def figure_file(path: Path, width_in: float, height_in: float) -> Iterator[Figure]:
     """Yield an empty figure; it is saved to `path` on exit."""
+    with drawn_figure(width_in, height_in, kind=path.suffix.lower().removeprefix(".")) as (figure, drawn):
+        yield figure
+    atomic_publish(path, drawn.getvalue())
+
+
+@contextmanager
+def drawn_figure(width_in: float, height_in: float, *, kind: str) -> Iterator[tuple[Figure, io.BytesIO]]:
+    """Yield an empty figure, and the buffer that has it as `svg` or `png` on exit."""
     import matplotlib  # noqa: PLC0415  (slow to import, and most commands draw nothing)
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
+    drawn = io.BytesIO()
     # No date and a fixed salt for the identifiers: equal numbers give equal files.
     with matplotlib.rc_context({"svg.hashsalt": "zerofleet", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
         figure = Figure(figsize=(width_in, height_in), dpi=DOTS_PER_INCH)
         FigureCanvasAgg(figure)
-        yield figure
-        drawn = io.BytesIO()
-        kind = path.suffix.lower().removeprefix(".")
+        yield figure, drawn
         figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
-    atomic_publish(path, drawn.getvalue())
 
 
 def finish_axes(axes: Axes, title: str, *, size: float = 11.0) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from zerofleet.strength.behaviour.chart import behaviour_chart
+from zerofleet.strength.behaviour.chart import behaviour_picture
 from zerofleet.strength.behaviour.tables import BehaviourTable, Measured
 from zerofleet.strength.charts import FAINT, INK, LINES
 
@@ -38,10 +36,7 @@ def draw_behaviour(found: BehaviourTable, prefix: str) -> str:
     """Return an `<svg>` element of a table, drawn as `zerofleet behaviour --plot` draws it; empty text without figures."""
     if not any(isinstance(cell, Measured) for row in found.rows for cell in row):
         return ""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "table.svg"
-        behaviour_chart(found, path)
-        return _inline(path.read_text("utf-8"), prefix)
+    return _inline(behaviour_picture(found, kind="svg").decode(), prefix)
 
 
 def _curves(rows: Sequence[tuple[dict[str, Any], dict[str, Any]]], prefix: str) -> str:

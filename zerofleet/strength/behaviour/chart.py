@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zerofleet.errors import InvalidRequest
+from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.behaviour.tables import BehaviourTable, Column, Measured
-from zerofleet.strength.charts import FAINT, INK, LABEL_POINTS, LETTER_IN, LINES, figure_file, finish_axes, require_drawable
+from zerofleet.strength.charts import FAINT, INK, LABEL_POINTS, LETTER_IN, LINES, drawn_figure, finish_axes, require_drawable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["behaviour_chart"]
+__all__ = ["behaviour_chart", "behaviour_picture"]
 
 _VERSION = "version"
 _WIDTH_IN, _HEIGHT_IN, _GAP_IN, _MARGIN_IN, _BELOW_IN, _ABOVE_IN = 2.9, 2.3, 0.75, 0.65, 0.6, 0.85
@@ -25,11 +26,16 @@ _LONGEST_LABEL = 44  # letters
 
 
 def behaviour_chart(table: BehaviourTable, path: Path) -> None:
-    """Draw a table as SVG or PNG.
+    """Draw a table as SVG or PNG, by the name of the file.
 
-    Raises `InvalidRequest` for another format or without measured figures; `OSError` if the file cannot be written.
+    Raises `InvalidRequest` for another format, and the errors of `behaviour_picture`; `OSError` if the file cannot be written.
     """
     require_drawable(path)
+    atomic_publish(path, behaviour_picture(table, kind=path.suffix.lower().removeprefix(".")))
+
+
+def behaviour_picture(table: BehaviourTable, *, kind: str) -> bytes:
+    """Return the picture of a table as `svg` or `png`. Raises `InvalidRequest` without measured figures."""
     measured = [i for i in range(len(table.columns)) if any(isinstance(row[i], Measured) for row in table.rows)]
     if not measured:
         raise InvalidRequest("nothing to draw: the table has no measured figures")
@@ -40,7 +46,7 @@ def behaviour_chart(table: BehaviourTable, path: Path) -> None:
     height = _HEIGHT_IN if table.kind == "curve" else max(_FEWEST_ROWS_IN, _ROW_IN * len(table.rows))
     width = left + abreast * (_WIDTH_IN + _GAP_IN)
     total = _ABOVE_IN + lines * (height + _BELOW_IN)
-    with figure_file(path, width, total) as figure:
+    with drawn_figure(width, total, kind=kind) as (figure, drawn):
         text = f"{table.title}, {table.games:,} games"
         figure.text(0.12 / width, 1.0 - 0.25 / total, text, fontsize=11.0, color=INK, va="center")
         for number, column in enumerate(measured):
@@ -52,6 +58,7 @@ def behaviour_chart(table: BehaviourTable, path: Path) -> None:
             else:
                 _bars(axes, table, column, labels if place == 0 else [""] * len(labels))
             finish_axes(axes, _heading(table.columns[column]), size=LABEL_POINTS)
+    return drawn.getvalue()
 
 
 def _curves(axes: Axes, table: BehaviourTable, column: int) -> None:
