@@ -131,6 +131,16 @@ def test_the_report_has_the_tables_of_behaviour_that_a_meeting_names(report):
     assert f"<td>{lines.rows[0][0]}</td>" in page
 
 
+def test_a_report_reads_each_table_of_behaviour_once(tiny, monkeypatch):
+    results = StageResults(tiny)
+    stored = [table for one in PLANNED for tally in results.read(one.stage)["tallies"] for table in tally["tables"]]
+    read = []
+    monkeypatch.setattr("zerofleet.cli.reproduce.results.read_stored", read.append)
+    build_report(load_thesis("self_test"), "tiny", PLANNED, results, seeds=None)
+    assert stored
+    assert read == stored
+
+
 def test_the_report_has_the_tables_of_self_play_of_the_first_seed(tiny, tmp_path):
     shutil.copytree(tiny / "results", tmp_path / "results")
     results, thesis = StageResults(tmp_path), load_thesis("self_test")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple, TypeAlias
 
@@ -63,8 +63,9 @@ def _experiment(
     thesis: Thesis, experiment: Experiment, profile: str, planned: Sequence[Planned], results: StageResults, seeds: int | None
 ) -> dict[str, Any]:
     complete = [one for one in planned if results.read(one.stage) is not None]
+    of_stages = {one.stage.id: results.tallies(one.stage) for one in complete}
     tallies = {
-        arm: [tally for one in complete if one.arm == arm for tally in results.tallies(one.stage)] for arm in experiment.arms
+        arm: [tally for one in complete if one.arm == arm for tally in of_stages[one.stage.id]] for arm in experiment.arms
     }
     measures = {
         arm: {one.stage.seed: measured for one in complete if one.arm == arm and (measured := _measured(results, one))}
@@ -72,7 +73,7 @@ def _experiment(
     }
     open_arms = {one.arm for one in planned if one not in complete}
     diverged = {one.arm: f"{one.stage.id}: {why}" for one in complete if (why := results.diverged(one.stage))}
-    lengths = _Lengths(profile, _trained(complete, results), _in_full(thesis, experiment))
+    lengths = _Lengths(profile, _trained(complete, results, of_stages), _in_full(thesis, experiment))
     has_profile = profile in experiment.profiles
     return {
         "name": experiment.name,
@@ -133,11 +134,12 @@ class _Lengths(NamedTuple):
         return ""
 
 
-def _trained(complete: Sequence[Planned], results: StageResults) -> dict[str, int]:
+def _trained(complete: Sequence[Planned], results: StageResults, tallies: Mapping[str, Sequence[Tally]]) -> dict[str, int]:
+    """Return the games of training by arm; `tallies` are by the identifier of a stage."""
     found: dict[str, int] = {}
     for one in complete:
         curve = (results.read(one.stage) or {}).get("curve") or []
-        games = max([tally.at for tally in results.tallies(one.stage)] + [point["games"] for point in curve], default=0)
+        games = max([tally.at for tally in tallies[one.stage.id]] + [point["games"] for point in curve], default=0)
         found[one.arm] = min(games, found.get(one.arm, games))
     return found
 
