@@ -5,19 +5,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from worker_at_work import changed, working
+from worker_at_work import changed, value_of, working
 
 from games.core import Game
-from selfplay_worker.game_register import GameRegister, Ticket
 from selfplay_worker.settings import WorkerSettings
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import decode_record, validate
-from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
-from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.telemetry import metrics, tracing
 from zerofleet.telemetry.tracing_sdk import otlp_provider
 
@@ -26,10 +22,6 @@ from zerofleet.telemetry.tracing_sdk import otlp_provider
 def _traces_off_again() -> Iterator[None]:
     yield
     tracing.install(None, 0.0)
-
-
-def value_of(metric: Any) -> float:
-    return float(metric._value.get())
 
 
 async def test_published_games_are_valid_distinct_and_name_their_model(
@@ -100,100 +92,6 @@ async def test_another_incarnation_plays_other_games(
             await stream.until(8)
         seeds.append({decode_record(payload).seed for payload in stream.published.values()})
     assert not seeds[0] & seeds[1]
-
-
-@pytest.mark.parametrize(
-    ("staleness", "mixed", "abandoned"), [("finish", False, False), ("switch", True, False), ("drop", False, True)]
-)
-async def test_staleness_decides_what_a_running_game_does_with_a_new_champion(
-    game: Game,
-    settings: WorkerSettings,
-    stream: Any,
-    evaluator: Any,
-    promotions: Any,
-    staleness: str,
-    mixed: bool,
-    abandoned: bool,
-) -> None:
-    before = value_of(metrics.GAMES_ABANDONED.labels(reason="stale"))
-    evaluator.served = {1, 2}
-    promotions.promote(1)
-    async with working(game, changed(settings, selfplay={"staleness": staleness}), evaluator, stream, promotions):
-        await evaluator.until_asked(1)
-        promotions.promote(2)
-        await evaluator.until_asked(2)
-        await stream.until(len(stream.published) + 30)
-    used = [{move.model_version for move in decode_record(payload).searched} for payload in stream.published.values()]
-    assert ({1, 2} in used) == mixed
-    assert {2} in used
-    assert (value_of(metrics.GAMES_ABANDONED.labels(reason="stale")) > before) == abandoned
-    for payload in stream.published.values():
-        record = decode_record(payload)
-        validate(record)
-        versions = [move.model_version for move in record.searched]
-        assert versions == sorted(versions)
-        assert versions[0] == record.seat_versions[0]
-
-
-async def test_games_of_a_retired_version_are_dropped_and_play_continues(
-    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
-) -> None:
-    before = value_of(metrics.GAMES_ABANDONED.labels(reason="version_gone"))
-    promotions.promote(1)
-    async with working(game, changed(settings, selfplay={"staleness": "finish"}), evaluator, stream, promotions):
-        await evaluator.until_asked(1)
-        evaluator.served = {2}
-        promotions.promote(2)
-        await evaluator.until_asked(2)
-        await stream.until(len(stream.published) + 20)
-    assert value_of(metrics.GAMES_ABANDONED.labels(reason="version_gone")) > before
-    for payload in stream.published.values():
-        validate(decode_record(payload))
-
-
-async def test_games_of_a_version_that_is_still_served_go_on_when_an_older_one_is_retired(
-    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dropped: list[int] = []
-    abandon, evaluate = GameRegister.abandon, evaluator.evaluate
-
-    def note(register: GameRegister, ticket: Ticket, reason: str) -> None:
-        if reason == "version_gone":
-            dropped.append(ticket.version)
-        abandon(register, ticket, reason)
-
-    async def retire(batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        if version == 1 and evaluator.served == {1, 2} and 2 in evaluator.asked:  # games of both are in progress
-            promotions.promote(3)
-            for _ in range(200):
-                await asyncio.sleep(0)
-            evaluator.served = {2, 3}
-        found: Evaluation = await evaluate(batch, version=version)
-        return found
-
-    monkeypatch.setattr(GameRegister, "abandon", note)
-    monkeypatch.setattr(evaluator, "evaluate", retire)
-    evaluator.served = {1, 2}
-    promotions.promote(1)
-    one_lane = changed(settings, selfplay={"staleness": "finish", "lanes": 1})
-    async with working(game, one_lane, evaluator, stream, promotions):
-        await evaluator.until_asked(1)
-        promotions.promote(2)
-        await evaluator.until_asked(3)
-        await stream.until(len(stream.published) + 10)
-    assert set(dropped) == {1}
-    assert 2 in {move.model_version for payload in stream.published.values() for move in decode_record(payload).searched}
-
-
-async def test_the_worker_waits_for_a_champion_that_is_not_served_yet(
-    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
-) -> None:
-    evaluator.served = set()
-    promotions.promote(1)
-    async with working(game, settings, evaluator, stream, promotions):
-        await evaluator.until_asked(1)
-        evaluator.served = {1}
-        await stream.until(4)
 
 
 async def test_games_resume_where_they_were_when_the_server_is_back(
@@ -356,62 +254,6 @@ async def test_the_metrics_of_a_worker_describe_its_games(
     assert value_of(metrics.DISTINCT_OPENINGS) == pytest.approx(len(lines) / games)
     assert 0.0 < value_of(metrics.NEW_POSITIONS) < 1.0
     assert value_of(metrics.TARGET_ENTROPY) > 0.0
-
-
-async def test_published_games_begin_with_random_plies_that_are_not_samples(
-    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
-) -> None:
-    promotions.promote(1)
-    async with working(game, changed(settings, selfplay={"opening_plies": 3}), evaluator, stream, promotions):
-        await stream.until(24)
-    played = [validate(decode_record(payload)) for payload in stream.published.values()]
-    first_searched = {int(record.search.ply[0]) for record in played}
-    assert first_searched == {0, 1, 2, 3}
-
-
-@pytest.mark.parametrize("kind", ["deep", "balanced", "forked"])
-async def test_published_games_begin_with_openings_of_every_kind(
-    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, kind: str
-) -> None:
-    """Balanced and forked lines share the requests of the search; the record reproduces the game."""
-    promotions.promote(1)
-    chosen = {f"{kind}_opening_share": 1.0, "deep_opening_plies": (2, 4), "forked_opening_choices": 3}
-    async with working(game, changed(settings, selfplay=chosen), evaluator, stream, promotions):
-        await stream.until(40)
-    played = [validate(decode_record(payload)) for payload in stream.published.values()]
-    first_searched = [int(record.search.ply[0]) for record in played]
-    if kind == "forked":
-        assert set(first_searched[8:]) > {0, 1, 2, 3}  # the first games of the slots find no finished game
-    else:
-        assert set(first_searched) == {2, 3, 4}
-
-
-class LikesEvenPlies:
-    """Evaluator that considers positions after an even number of plies of tic-tac-toe equal, others won."""
-
-    async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        uniform = await UniformEvaluator(2).evaluate(batch, version=version)
-        plies = 9 - (batch.legal >= 0).sum(axis=1)
-        won = (plies % 2).astype(np.float32)
-        return Evaluation(uniform.policy, np.stack([won, -won], axis=1), version)
-
-
-async def test_each_balanced_opening_is_chosen_by_the_values_of_its_own_lines(
-    game: Game, settings: WorkerSettings, stream: Any, promotions: Any
-) -> None:
-    """The lines of several games and the leaves of others share a request, so rows could be mixed up."""
-    promotions.promote(1)
-    chosen = {
-        "balanced_opening_share": 0.7,
-        "balanced_opening_choices": 16,
-        "balanced_opening_sharpness": 1000.0,
-        "deep_opening_plies": (2, 5),
-        "opening_plies": 1,
-    }
-    async with working(game, changed(settings, selfplay=chosen), LikesEvenPlies(), stream, promotions):
-        await stream.until(100)
-    first_searched = [int(validate(decode_record(payload)).search.ply[0]) for payload in stream.published.values()]
-    assert {plies for plies in first_searched if plies > 1} == {2, 4}
 
 
 async def test_tracing_a_sampled_game_does_not_change_its_play(

@@ -14,6 +14,11 @@ from selfplay_worker.worker import SelfPlay
 from zerofleet.service.lifecycle import Service, serve_until_drained
 
 
+def value_of(metric: Any) -> float:
+    """Return the value of a gauge or counter."""
+    return float(metric._value.get())
+
+
 def changed(settings: WorkerSettings, **values: Any) -> WorkerSettings:
     selfplay = settings.selfplay.model_copy(update=values.pop("selfplay", {}))
     search = settings.search.model_copy(update=values.pop("search", {}))

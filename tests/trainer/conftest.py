@@ -1,9 +1,11 @@
-"""Small games and networks; one torch thread, so that tests can run side by side."""
+"""Small games and networks, modules of this folder for its tests; one torch thread, so that tests can run side by side."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +19,7 @@ from zerofleet.contracts.records.samples import random_game
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import DirectoryStore
 
+sys.path.insert(0, str(Path(__file__).parent))
 assert games
 torch.set_num_threads(1)
 
