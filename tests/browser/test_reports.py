@@ -10,6 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 FOLDER = Path(__file__).parents[2] / "docs" / "results" / "theses"
+CHECKED = ("abalone", "chinese_checkers_2p_full")  # the rules of axe take half a minute on the longest pages
 SIDEWAYS = "(box) => { box.scrollLeft = 1e6; return box.scrollLeft; }"
 
 
@@ -28,8 +29,9 @@ def test_a_report_scrolls_sideways_in_its_boxes_alone(
         moved = [box.evaluate(SIDEWAYS) for box in page.locator(".scroll").all()]
         assert (max(moved) > 0) == (width == 390), path.stem
         assert page.evaluate("scrollX") == 0
-        keep(page, f"report-{path.stem}-{scheme}")
-        found = Axe().run(page).response["violations"]
-        faults += [f"{path.stem}: {one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"]]
+        if path.stem in CHECKED:
+            keep(page, f"report-{path.stem}-{scheme}")
+            found = Axe().run(page).response["violations"]
+            faults += [f"{path.stem}: {one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"]]
     context.close()
     assert faults == []
