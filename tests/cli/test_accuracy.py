@@ -152,6 +152,25 @@ def test_positions_beyond_the_limit_of_the_solver_are_left_out_for_every_player_
         grade(Impatient(), GAME, positions, chosen)
 
 
+class ImpatientWithBlunders(Impatient):
+    """Perfect play of tic-tac-toe that gives up on what a move loses."""
+
+    def keeping(self, state):
+        return self._perfect.keeping(state)
+
+    def lost(self, state, action):
+        if action not in self.keeping(state):
+            raise InvalidRequest("too many nodes")
+        return 0.0
+
+
+def test_a_position_beyond_the_limit_is_left_out_whichever_move_was_chosen():
+    corner, empty = (0,), ()  # in the corner's reply the centre alone keeps the draw; on the empty board every move does
+    for reply in (4, 1):
+        (found,) = grade(ImpatientWithBlunders(), GAME, [corner, empty], [[reply, 0]], leave_out_hard=True)
+        assert [move.ply for move in found] == [0]
+
+
 @pytest.mark.slow
 def test_the_number_of_positions_beyond_the_limit_of_nodes_is_stated(zerofleet):
     words = ("--set", "rows=4", "--set", "columns=5", "--positions", "40", "--max-nodes", "100", "--json")

@@ -196,7 +196,7 @@ def grade(
         game: The rules.
         positions: Unfinished positions.
         chosen: Moves of each player, one per position.
-        leave_out_hard: Leave out a position that the yardstick does not solve within its limit, instead of raising.
+        leave_out_hard: Leave out a position with a move that the yardstick does not solve within its limit, instead of raising.
         progress: Called after each position.
 
     Raises:
@@ -205,7 +205,7 @@ def grade(
     graded: list[list[GradedMove]] = [[] for _ in chosen]
     for i, position in enumerate(positions):
         try:
-            found = _grades(perfect, game, position, [moves[i] for moves in chosen])
+            found = _grades(perfect, game, position, [moves[i] for moves in chosen], solves_all=leave_out_hard)
         except InvalidRequest:
             if not leave_out_hard:
                 raise
@@ -216,12 +216,16 @@ def grade(
     return graded
 
 
-def _grades(perfect: Yardstick, game: Game, position: Position, moves: Sequence[int]) -> list[GradedMove]:
-    """Return the grades of moves in one position."""
+def _grades(perfect: Yardstick, game: Game, position: Position, moves: Sequence[int], *, solves_all: bool) -> list[GradedMove]:
+    """Return the grades of moves in one position.
+
+    `solves_all`: solve its other moves too, so that a limit rejects the position whichever were chosen: a blunder takes longer.
+    """
     state = replay(game, position)
+    listed = legal(game, state)
     keeping = perfect.keeping(state)
-    decides = len(keeping) < len(legal(game, state))
-    lost = {action: perfect.lost(state, action) for action in set(moves)}
+    decides = len(keeping) < len(listed)
+    lost = {action: perfect.lost(state, action) for action in (listed if solves_all else set(moves))}
     return [GradedMove(len(position), action in keeping, lost[action], decides) for action in moves]
 
 
