@@ -84,3 +84,10 @@ def test_rows_of_an_earlier_release_without_evaluations_are_refused(missing):
     columns[f"run.{missing}"] = np.full(len(RECORDED), math.nan)
     with pytest.raises(InvalidRequest, match="with their evaluations"):
         habits_of(columns)
+
+
+def test_damaged_rows_without_a_time_do_not_count():
+    unknown = (math.nan,) * len(NAMES)
+    assert habits_of(metrics([unknown, *RECORDED, unknown])) == habits_of(metrics(RECORDED))
+    with pytest.raises(InvalidRequest, match="no metrics"):
+        habits_of(metrics([unknown]))
