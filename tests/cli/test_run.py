@@ -45,6 +45,7 @@ def test_save_config_does_not_overwrite_a_file(zerofleet, tmp_path):
             (),
             "GAME is missing; give one, such as connect_four, an experiment file with --config FILE, or the run to resume",
         ),
+        (("--run-dir", "none"), "GAME is missing, and there is no run to resume in none; give one"),
         (
             ("othello", "--config", "a.toml"),
             "GAME is othello, but a.toml sets tic_tac_toe; omit GAME, or change the file",
@@ -115,6 +116,15 @@ def test_a_run_with_parameters_is_not_resumed_as_another_game(zerofleet, tmp_pat
     outcome = zerofleet("run", "tic_tac_toe", "--run-dir", str(tmp_path / "run"), "--for", "1s")
     assert (outcome.code, outcome.out) == (2, "")
     assert "is a run of connect_four rows=5, not of tic_tac_toe" in outcome.err
+
+
+def test_a_run_without_an_experiment_file_is_resumed_with_game_parameters_preset_and_seed_of_its_header(zerofleet, tmp_path):
+    with RunDirectory.create_or_open(tmp_path / "run", "connect_four", {"rows": "5"}, preset="tiny", seed=5):
+        pass
+    outcome = zerofleet("run", "--run-dir", str(tmp_path / "run"), "--save-config", str(tmp_path / "b.toml"))
+    assert (outcome.code, outcome.err) == (0, "")
+    resumed = read_experiment(tmp_path / "b.toml")
+    assert (resumed.game, resumed.parameters, resumed.preset, resumed.seed) == ("connect_four", {"rows": "5"}, "tiny", 5)
 
 
 def test_a_run_whose_file_has_a_setting_that_is_gone_names_file_and_setting(zerofleet, begun):

@@ -35,7 +35,7 @@ from zerofleet.presets.agreement import require_agreement
 from zerofleet.presets.learners import own_settings
 from zerofleet.presets.lists import is_list, parse_list
 from zerofleet.storage.run_paths import RunPaths
-from zerofleet.storage.runs import check_seed
+from zerofleet.storage.runs import check_seed, read_header
 
 __all__ = [
     "PARTS",
@@ -136,9 +136,18 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def kept_experiment(root: Path) -> Experiment | None:
-    """Return the experiment of the run in a directory; None without one. Raises `ConfigurationError` as `read_experiment`."""
-    kept = RunPaths(root).experiment
-    return read_experiment(kept) if kept.exists() else None
+    """Return the experiment of the run in a directory; None where there is no run.
+
+    A run without the file, of an earlier version or ended while it began, has game, parameters, preset and seed of its header.
+    Raises `ConfigurationError` as `read_experiment`, and `RunDirectoryError` for an unreadable header.
+    """
+    paths = RunPaths(root)
+    if paths.experiment.exists():
+        return read_experiment(paths.experiment)
+    if not paths.header.exists():
+        return None
+    header = read_header(root)
+    return Experiment(header.game, header.preset, header.seed, header.parameters)
 
 
 def settings_in_environment(variables: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -126,8 +126,9 @@ def _experiment(config: Path | None, begun: Path | None, game: str | None, prese
             return Experiment(game, preset or own.preset)
         return replace(own, preset=preset or own.preset)
     if game is None:
+        nothing = "" if begun is None else f", and there is no run to resume in {begun}"
         raise ConfigurationError(
-            "GAME is missing; give one, such as connect_four, an experiment file with --config FILE, "
+            f"GAME is missing{nothing}; give one, such as connect_four, an experiment file with --config FILE, "
             "or the run to resume with --run-dir DIR"
         )
     return Experiment(game, preset or "laptop")
