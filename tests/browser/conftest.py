@@ -78,6 +78,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory, golden: ModuleType) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def copied(runs: Path) -> Callable[[str], Path]:
+    """Return the function that copies the run `golden` under another name; it fails for the name of a run that is there."""
+
+    def copy(name: str) -> Path:
+        if (runs / name).exists():
+            pytest.fail(f"the folder that all browser tests share has a run {name} already; give this one another name")
+        return Path(shutil.copytree(runs / "golden", runs / name))
+
+    return copy
+
+
 def _measure(root: Path, version: int, kept: int) -> None:
     """Record an accuracy of `kept` of 20 moves for a version."""
     share = ShareValue(count=kept, of=20, share=kept / 20, low=kept / 25, high=1.0)

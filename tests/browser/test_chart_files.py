@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -30,9 +29,9 @@ SETTINGS = {"gate.mode": "sprt", "gate.elo0": "-30", "gate.elo1": "60"}
 
 
 @pytest.fixture(scope="module")
-def anchored(runs: Path) -> str:
+def anchored(copied: Callable[[str], Path]) -> str:
     """Return the name of a run with a match and anchored ratings."""
-    root = shutil.copytree(runs / "golden", runs / "anchored")
+    root = copied("anchored")
     (root / "experiment.toml").write_text(commented(Experiment("tic_tac_toe", "tiny", 1, settings=SETTINGS)))
     promoted = (Submitted(version=1, manifest_sha256="0" * 64), StatusChanged(version=1, status=CandidateStatus.PROMOTED))
     game, status = games.make("tic_tac_toe"), CandidateStatus.PROMOTED
@@ -76,8 +75,10 @@ def test_the_curve_of_the_ladder_has_files(open_page: Opener, saved: Saver, anch
     assert colours_of(picture) > 8
 
 
-def test_a_label_of_a_chart_is_no_formula_of_a_spreadsheet(open_page: Opener, saved: Saver, runs: Path, anchored: str) -> None:
-    shutil.copytree(runs / "golden", runs / "=1+1")
+def test_a_label_of_a_chart_is_no_formula_of_a_spreadsheet(
+    open_page: Opener, saved: Saver, copied: Callable[[str], Path], anchored: str
+) -> None:
+    copied("=1+1")
     rows = rows_of(saved(open_page(f"/runs/{anchored}/curves?with=%3D1%2B1"), "Loss", "CSV"))
     assert "'=1+1: total" in rows[0]
     assert float(rows[-1]["step"]) > 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.testing.many_models import publish_chain
@@ -17,9 +16,9 @@ ROWS = "#models tbody tr"
 
 
 @pytest.fixture(scope="module")
-def many(runs: Path) -> str:
+def many(copied: Callable[[str], Path]) -> str:
     """Return the name of a run of 130 versions, of which 1, 2 and 60 were champion."""
-    root = shutil.copytree(runs / "golden", runs / "many")
+    root = copied("many")
     publish_chain(root / "models", 130, champions={60})
     return root.name
 
@@ -47,6 +46,19 @@ def test_champions_alone_are_found_among_all_versions(open_page: Opener, many: s
     expect(page.locator(ROWS)).to_have_count(3)
 
 
+def test_older_versions_are_not_added_to_champions_that_are_still_read(open_page: Opener, many: str) -> None:
+    page = open_page(f"/runs/{many}/models")
+    expect(page.get_by_role("button", name="Older versions")).to_be_visible()
+    held: list[Route] = []
+    page.route("**/models?*champions=1*", lambda route: held.append(route))  # noqa: PLW0108 - a builtin is refused
+    with page.expect_request("**/models?*champions=1*"):
+        page.get_by_label("champions only").check()
+    expect(page.get_by_role("button", name="Older versions")).to_be_hidden()
+    expect(page.locator(ROWS)).to_have_count(100)
+    held[0].continue_()
+    expect(page.locator(ROWS)).to_have_count(3)
+
+
 def test_a_version_that_is_not_in_the_table_is_opened_by_its_address_with_lineage_and_comparisons(
     open_page: Opener, many: str
 ) -> None:
@@ -59,8 +71,10 @@ def test_a_version_that_is_not_in_the_table_is_opened_by_its_address_with_lineag
     expect(detail.locator("h2").first).to_have_text("Version 8")
 
 
-def test_a_comparison_offers_a_champion_that_is_older_than_the_versions_of_its_choices(open_page: Opener, runs: Path) -> None:
-    root = shutil.copytree(runs / "golden", runs / "restored")
+def test_a_comparison_offers_a_champion_that_is_older_than_the_versions_of_its_choices(
+    open_page: Opener, copied: Callable[[str], Path]
+) -> None:
+    root = copied("restored")
     publish_chain(root / "models", 8, champions={6, 7})
     DirectoryStore(root / "models").write_champion("tic_tac_toe", 2, epoch=9, reason="rollback")
     page = open_page("/runs/restored/ladder")

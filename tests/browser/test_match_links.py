@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,9 +28,9 @@ LINK = "Path of the test and games of this match"
 
 
 @pytest.fixture(scope="module")
-def with_match(runs: Path) -> str:
+def with_match(copied: Callable[[str], Path]) -> str:
     """Return the name of a run whose second version was promoted by a match that the journal still holds."""
-    root = shutil.copytree(runs / "golden", runs / "rated")
+    root = copied("rated")
     (root / "experiment.toml").write_text(commented(Experiment("tic_tac_toe", "tiny", 1, settings=SETTINGS)))
     promoted = (Submitted(version=1, manifest_sha256="0" * 64), StatusChanged(version=1, status=CandidateStatus.PROMOTED))
     game = games.make("tic_tac_toe")
@@ -90,8 +89,10 @@ def test_the_chosen_game_of_a_match_is_exported(
     assert (tmp_path / "game").read_bytes().startswith(begins)
 
 
-def test_older_matches_are_added_by_a_button_and_opened_by_their_address_before(open_page: Opener, runs: Path) -> None:
-    root, game = shutil.copytree(runs / "golden", runs / "busy"), games.make("tic_tac_toe")
+def test_older_matches_are_added_by_a_button_and_opened_by_their_address_before(
+    open_page: Opener, copied: Callable[[str], Path]
+) -> None:
+    root, game = copied("busy"), games.make("tic_tac_toe")
     played = [sample_match(game, RULE, match_id=f"gate/{n}/1/1", version=n, opponent=1, groups=1) for n in range(2, 108)]
     journal = EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe")
     journal.rewrite([event for match in played for event in match])
@@ -110,8 +111,30 @@ def test_older_matches_are_added_by_a_button_and_opened_by_their_address_before(
     assert Axe().run(page).response["violations"] == []
 
 
-def test_of_two_matches_the_one_that_was_opened_last_is_shown(open_page: Opener, runs: Path) -> None:
-    root, game = shutil.copytree(runs / "golden", runs / "two"), games.make("tic_tac_toe")
+def test_a_question_for_older_matches_that_failed_after_the_next_one_was_answered_shows_nothing(
+    open_page: Opener, copied: Callable[[str], Path]
+) -> None:
+    root, game = copied("asked-twice"), games.make("tic_tac_toe")
+    played = [sample_match(game, RULE, match_id=f"gate/{n}/1/1", version=n, opponent=1, groups=1) for n in range(2, 108)]
+    journal = EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe")
+    journal.rewrite([event for match in played for event in match])
+    page = open_page("/runs/asked-twice/matches", refusal="404 (Not Found)")
+    held: list[Route] = []
+    page.route("**/matches?*before=*", lambda route: route.continue_() if held else held.append(route))
+    older = page.get_by_role("button", name="Older matches")
+    with page.expect_request("**/matches?*before=*"):
+        older.click()
+    older.click()
+    expect(page.locator("#count")).to_have_text("106 of 106 matches")
+    with page.expect_response("**/matches?*before=*"):
+        held[0].fulfill(status=404, json={"error": "there is no such run"})
+    page.get_by_role("button", name="4 : 1", exact=True).click()
+    expect(page.locator("#match h2").first).to_have_text("Version 4 against 1: rejected")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_of_two_matches_the_one_that_was_opened_last_is_shown(open_page: Opener, copied: Callable[[str], Path]) -> None:
+    root, game = copied("two"), games.make("tic_tac_toe")
     played = [sample_match(game, RULE, match_id=f"gate/{n}/1/1", version=n, opponent=1, groups=1) for n in (2, 3)]
     EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite(
         [event for match in played for event in match]
@@ -133,8 +156,8 @@ def test_of_two_matches_the_one_that_was_opened_last_is_shown(open_page: Opener,
     assert "id=gate%2F3%2F1%2F1" in page.url
 
 
-def test_a_version_whose_match_has_no_games_yet_says_so(open_page: Opener, runs: Path) -> None:
-    root = shutil.copytree(runs / "golden", runs / "unplayed")
+def test_a_version_whose_match_has_no_games_yet_says_so(open_page: Opener, copied: Callable[[str], Path]) -> None:
+    root = copied("unplayed")
     begun = (Submitted(version=2, manifest_sha256="0" * 64), StatusChanged(version=2, status=CandidateStatus.TRIAL))
     EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite(begun)
     expect(open_page("/runs/unplayed/models#v2").locator("#test-path")).to_have_text(

@@ -29,9 +29,9 @@ SECOND = Candidate(MODEL, 3, CandidateStatus.PROMOTED, WON, "stronger")
 
 
 @pytest.fixture
-def gatekeeper(runs: Path, stand_in_gatekeeper: ModuleType) -> Iterator[Any]:
+def gatekeeper(runs: Path, copied: Callable[[str], Path], stand_in_gatekeeper: ModuleType) -> Iterator[Any]:
     """Return the gatekeeper of the run `restarted`, whose trainer is announced as alive."""
-    shutil.copytree(runs / "golden", runs / "restarted")
+    copied("restarted")
     paths = RunPaths(runs / "restarted")
     paths.services.mkdir(parents=True, exist_ok=True)
     said = {"service": "trainer", "pid": os.getpid(), "address": "127.0.0.1:1", "metrics_port": 0}
@@ -70,9 +70,9 @@ def test_the_overview_follows_a_gatekeeper_through_its_restart(open_page: Callab
 
 
 @pytest.fixture
-def killable(runs: Path, real_gatekeeper: ModuleType, tmp_path: Path) -> Iterator[Any]:
+def killable(runs: Path, copied: Callable[[str], Path], real_gatekeeper: ModuleType, tmp_path: Path) -> Iterator[Any]:
     """Return the gatekeeper process of the run `killed`."""
-    shutil.copytree(runs / "golden", runs / "killed")
+    copied("killed")
     process = real_gatekeeper.RealGatekeeper(RunPaths(runs / "killed"), MODEL, ROOT)
     yield process
     process.kill()

@@ -27,9 +27,9 @@ RULE = SequentialTest(Sprt(-75.0, 0.0, 0.05, 0.05))
 
 
 @pytest.fixture
-def on_trial(runs: Path) -> Iterator[None]:
+def on_trial(copied: Callable[[str], Path]) -> Iterator[None]:
     """Make the run `trial`: version 2 is being measured, version 3 is not measured yet."""
-    paths = RunPaths(shutil.copytree(runs / "golden", runs / "trial"))
+    paths = RunPaths(copied("trial"))
     settings = {"gate.mode": "watch", "gate.watch_elo0": "-75", "gate.watch_elo1": "0"}
     paths.experiment.write_text(commented(Experiment(MODEL, "tiny", 1, settings=settings)))
     match = sample_match(games.make(MODEL), RULE, match_id="watch/2/1/2", version=2, opponent=1, groups=8, status=None)
@@ -70,9 +70,9 @@ def test_a_version_on_trial_leads_to_its_measurement_in_progress(open_page: Call
 
 
 @pytest.fixture
-def before_its_first_game(runs: Path) -> Iterator[None]:
+def before_its_first_game(copied: Callable[[str], Path]) -> Iterator[None]:
     """Make the run `begun`: the measurement of version 2 has opened, and no game of it has ended."""
-    paths = RunPaths(shutil.copytree(runs / "golden", runs / "begun"))
+    paths = RunPaths(copied("begun"))
     paths.experiment.write_text(commented(Experiment(MODEL, "tiny", 1, settings={"gate.mode": "watch"})))
     submitted, opened, *_, playing = sample_match(
         games.make(MODEL), RULE, match_id="watch/2/1/2", version=2, opponent=1, groups=1, status=None

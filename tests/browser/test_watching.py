@@ -26,9 +26,9 @@ def moved(uid: str, *moves: int, board: int = 0, scores: tuple[float, ...] | Non
 
 
 @pytest.fixture
-def worker(runs: Path, stand_in_worker: ModuleType) -> Iterator[Any]:
+def worker(runs: Path, copied: Callable[[str], Path], stand_in_worker: ModuleType) -> Iterator[Any]:
     """Return the worker of the run `watched`."""
-    shutil.copytree(runs / "golden", runs / "watched")
+    copied("watched")
     made = stand_in_worker.StandInWorker(RunPaths(runs / "watched"), "tic_tac_toe")
     yield made
     made.stop()

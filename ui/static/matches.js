@@ -160,7 +160,7 @@ function list() {
 
 /** Add the matches of older versions. */
 async function more() {
-  const isLatest = listing(), found = await page({ limit: PAGE, before });
+  const isLatest = listing(), found = await page({ limit: PAGE, before }).catch((error) => { if (isLatest()) throw error; });
   if (!isLatest()) return;
   matches = [...matches, ...found.matches];
   [total, before] = [found.total, found.next_before];

@@ -105,11 +105,11 @@ async function open(version) {
   }
 }
 
-/** Read the newest versions, or with `isMore` older ones after those that are shown. */
-async function read({ isMore = false } = {}) {
-  const isLatest = reading(), limit = isMore ? PAGE : Math.min(Math.max(PAGE, models.length), MOST_AT_ONCE);
+/** Read the newest versions, with `isAnew` one page of them, or with `isMore` older ones after those that are shown. */
+async function read({ isMore = false, isAnew = false } = {}) {
+  const isLatest = reading(), limit = isMore || isAnew ? PAGE : Math.min(Math.max(PAGE, models.length), MOST_AT_ONCE);
   const query = new URLSearchParams({ limit, ...(isMore ? { before } : {}), ...(byId("champions").checked ? { champions: 1 } : {}) });
-  const found = await fetchJson(`${path("runs", run, "models")}?${query}`);
+  const found = await fetchJson(`${path("runs", run, "models")}?${query}`).catch((error) => { if (isLatest()) throw error; });
   if (!isLatest()) return;
   models = isMore ? [...models, ...found.versions] : found.versions;
   [total, before] = [found.total, found.next_before];
@@ -119,7 +119,10 @@ async function read({ isMore = false } = {}) {
 const tried = (work) => work.catch((error) => notice(error.message, true));
 const chosen = () => (/^#v\d+$/.test(location.hash) ? open(Number(location.hash.slice(2))) : null);
 
-byId("champions").addEventListener("change", () => { models = []; tried(read()); });
+byId("champions").addEventListener("change", () => {
+  byId("more").hidden = true; // it goes on with the list that is still shown
+  tried(read({ isAnew: true }));
+});
 byId("more").addEventListener("click", () => tried(read({ isMore: true })));
 try {
   await follow(async () => { await read(); await chosen(); });
