@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from zerofleet.presets.commented import commented
@@ -125,6 +127,15 @@ def test_a_run_without_an_experiment_file_is_resumed_with_game_parameters_preset
     assert (outcome.code, outcome.err) == (0, "")
     resumed = read_experiment(tmp_path / "b.toml")
     assert (resumed.game, resumed.parameters, resumed.preset, resumed.seed) == ("connect_four", {"rows": "5"}, "tiny", 5)
+
+
+def test_a_run_whose_experiment_file_is_a_pipe_is_refused_without_waiting(zerofleet, begun):
+    file = begun / "experiment.toml"
+    file.unlink()
+    os.mkfifo(file)
+    outcome = zerofleet("run", "--run-dir", str(begun))
+    assert outcome.code == 2
+    assert outcome.err.splitlines() == [f"error: {file} cannot be read: Not a regular file; --config takes an experiment file"]
 
 
 def test_a_run_whose_file_has_a_setting_that_is_gone_names_file_and_setting(zerofleet, begun):

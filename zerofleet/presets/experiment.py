@@ -20,7 +20,7 @@ import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from pydantic import BaseModel, ValidationError
 
 from games.core import Game, make, parameters_of
 from games.errors import GameError
+from zerofleet.contracts.plain_files import read_plain
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset, preset
 from zerofleet.presets.agreement import require_agreement
@@ -118,13 +119,13 @@ def part_of(chosen: Preset, name: str) -> BaseModel:
     return own()
 
 
-def read_experiment(path: Path) -> Experiment:
-    """Return the experiment in a file.
+def read_experiment(path: Path, *, read: Callable[[Path], bytes] = Path.read_bytes) -> Experiment:
+    """Return the experiment in a file, which a person names and may be a pipe.
 
     Raises `ConfigurationError` for an unreadable file, an unknown key or a value out of range.
     """
     try:
-        tree = tomllib.loads(path.read_text("utf-8"))
+        tree = tomllib.loads(read(path).decode())
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}; --config takes an experiment file") from error
     except (ValueError, RecursionError) as error:
@@ -143,7 +144,7 @@ def kept_experiment(root: Path) -> Experiment | None:
     """
     paths = RunPaths(root)
     if paths.experiment.exists():
-        return read_experiment(paths.experiment)
+        return read_experiment(paths.experiment, read=read_plain)
     if not paths.header.exists():
         return None
     header = read_header(root)
