@@ -43,8 +43,9 @@ def opened(address: str) -> str:
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S):  # noqa: S310
             return ""
-    except HTTPError as error:
-        return "" if error.code in REFUSED_TO_PROGRAMS else f"status {error.code}"
+    except HTTPError as error:  # an answer, whose connection is open
+        with error:
+            return "" if error.code in REFUSED_TO_PROGRAMS else f"status {error.code}"
     except OSError as error:
         return str(error)
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -124,15 +125,16 @@ async def test_p8_an_inference_server_that_stops_answers_the_requests_in_its_que
 
 
 async def test_p8_a_cancelled_gatekeeper_keeps_memory_and_disk_alike():
-    done = SimpleNamespace(disk=False, memory=False)
+    done, is_cancelled = SimpleNamespace(disk=False, memory=False), threading.Event()
 
     def write() -> None:
-        done.disk = True
+        done.disk = is_cancelled.wait(60)
 
     with Disk() as disk:
         task = asyncio.create_task(disk.commit(write, lambda _: setattr(done, "memory", True)))
         await asyncio.sleep(0)
         task.cancel()
+        is_cancelled.set()
         await asyncio.wait([task])
     assert task.cancelled()
     assert done.disk == done.memory is True

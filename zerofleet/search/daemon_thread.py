@@ -54,5 +54,8 @@ async def in_daemon_thread(work: Callable[[], T], *, at_end: Callable[[], object
         if not job.cancelled():
             job.exception()  # read here, as the caller may have been cancelled
 
-    job.add_done_callback(ended)
+    if job.done():  # from Python 3.14 on, work that ends at once is reported before this line
+        ended(job)
+    else:
+        job.add_done_callback(ended)
     return await asyncio.shield(job)
