@@ -209,7 +209,8 @@ async def test_versions_are_swapped_under_load_without_a_failed_request_and_a_br
         async with Load(target, models) as load:
             await load.more_answers()
             with pytest.raises(CorruptModel, match="sha256"):
-                await control.serve(plain.name, [1, broken])
+                # Alone: Triton 2.51 may crash as it destroys what it loaded beside a version that cannot be loaded.
+                await control.serve(plain.name, [broken])
             with pytest.raises(ModelNotFound, match="no version 9"):
                 await control.serve(plain.name, [1, 9])
             await load.more_answers()
