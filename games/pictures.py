@@ -1,4 +1,4 @@
-"""Pictures of positions in the view of one seat, for games that hide something and for those that hide nothing."""
+"""Pictures of positions as one seat sees them, with or without hidden information, and of the start before a deal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from games.core import Game, State
 from games.kit import svg
 from games.positions import drawing
 
-__all__ = ["seen_picture"]
+__all__ = ["seen_picture", "undealt_picture"]
 
 _CHARACTER, _ROW = 8.5, 18.0  # pixels
 
@@ -21,6 +21,17 @@ def seen_picture(game: Game, state: State, viewer: int) -> str:
     if game.spec().information == "perfect" or core.is_over(game, state):
         return svg.picture(game, state)
     return _text_picture(drawing(game, state, viewer), game.spec().name)
+
+
+def undealt_picture(game: Game, start: State) -> str | None:
+    """Return the position where play begins as SVG, as everybody sees it before the deal.
+
+    None for a game with a deal that does not draw its table without one (`draw_svg_undealt`).
+    """
+    if game.spec().information != "hidden":
+        return seen_picture(game, start, 0)
+    own = getattr(game, "draw_svg_undealt", None)
+    return None if own is None else str(own())
 
 
 def _text_picture(text: str, title: str) -> str:

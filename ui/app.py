@@ -38,6 +38,7 @@ from ui.searches import Searches
 from ui.security import Guard
 from ui.setting_up import SetupEndpoints
 from ui.solving import SolvingEndpoints
+from ui.starting import StartEndpoints
 from ui.studies import Studies
 from ui.studying import StudyEndpoints
 from ui.tables import Tables
@@ -90,7 +91,11 @@ def create_app(
     endpoints += ClusterEndpoints(catalogue, live, costs).endpoints()
     endpoints += [*StudyEndpoints(catalogue, studies, tables).endpoints(), *SolvingEndpoints(catalogue, Searches()).endpoints()]
     endpoints += PriorEndpoints(catalogue, asked).endpoints()
-    endpoints += [*SetupEndpoints(catalogue).endpoints(), *CompilingEndpoints().endpoints()]
+    endpoints += [
+        *StartEndpoints(catalogue).endpoints(),
+        *SetupEndpoints(catalogue).endpoints(),
+        *CompilingEndpoints().endpoints(),
+    ]
     endpoints += ComparisonEndpoints(catalogue, Comparisons(servers)).endpoints()
     document = functools.cache(lambda: openapi(endpoints, version("zerofleet")))
 

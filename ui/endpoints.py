@@ -26,7 +26,7 @@ from zerofleet.errors import (
 )
 from zerofleet.library.values import Value
 
-__all__ = ["API", "Endpoint", "Fault", "Parameter", "StrictValue", "openapi", "read_body", "routes", "status_of"]
+__all__ = ["API", "Endpoint", "Fault", "Parameter", "StrictValue", "openapi", "read_body", "read_json", "routes", "status_of"]
 
 API = "/api/v1"
 MAX_BODY_BYTES = 64 << 10
@@ -88,11 +88,16 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
         content += part
         if len(content) > MAX_BODY_BYTES:
             raise InvalidRequest(f"the body has more than {MAX_BODY_BYTES} bytes")
+    return read_json(content, kind, "body")
+
+
+def read_json(content: bytes | str, kind: type[Body], name: str) -> Body:
+    """Return the value that JSON holds; `name` is its place in the request. Raises `InvalidRequest`."""
     try:
         return kind.model_validate_json(content)
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False)[0]
-        raise InvalidRequest(f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}") from error
+        raise InvalidRequest(f"{'.'.join(map(str, fault['loc'])) or name}: {fault['msg']}") from error
 
 
 def status_of(error: Exception) -> int:

@@ -5,13 +5,15 @@ Pictures count players from 1, as people do; seats and viewers count from 0.
 
 from __future__ import annotations
 
+import numpy as np
+
 from games.core import State
 from games.kit.cells import Cell
 from games.kit.svg import BOARD, INK, LINE, PLAYER_COLOURS, Canvas
 from games.take_six import cards, table
 from games.take_six.table import Deck
 
-__all__ = ["cells", "draw", "draw_svg", "takes"]
+__all__ = ["cells", "draw", "draw_svg", "draw_svg_undealt", "takes"]
 
 _CARD_WIDTH, _CARD_HEIGHT, _STEP = 44, 34, 50
 _MARGIN, _LABEL = 16, 150
@@ -20,6 +22,7 @@ _LINE_HEIGHT = _CARD_HEIGHT + 14
 _TOP = _MARGIN + 26  # of the first row
 _PALE, _HEAVY = "#ffffff", "#f3d9a8"
 _HEAVY_POINTS = 5  # minimum value of multiples of 11
+_NOBODY = -1  # viewer without a seat
 
 
 def draw(deck: Deck, state: State, viewer: int | None) -> str:
@@ -38,12 +41,25 @@ def draw(deck: Deck, state: State, viewer: int | None) -> str:
     return "\n".join(lines)
 
 
-def draw_svg(deck: Deck, state: State, viewer: int | None = None) -> str:
-    """Return the table as an SVG document; with a `viewer`, other hands are face down and committed cards are hidden."""
+def draw_svg_undealt(deck: Deck) -> str:
+    """Return the table before the deal as an SVG document: empty rows, and hands face down."""
+    state = np.zeros(table.hand(deck, deck.players), dtype=np.uint64)
+    for seat in range(deck.players):
+        for card in range(table.HAND):  # any ones: nobody sees their faces
+            cards.put(state, table.hand(deck, seat), card)
+    return draw_svg(deck, state, _NOBODY, headline="before the deal")
+
+
+def draw_svg(deck: Deck, state: State, viewer: int | None = None, *, headline: str = "") -> str:
+    """Return the table as an SVG document; with a `viewer`, other hands are face down and committed cards are hidden.
+
+    `headline` takes the place of the one of the state.
+    """
+    headline = headline or _headline(deck, state)
     # Only a reader of the whole deal sees a full hand with a committed card: that picture alone needs the room.
     width = _MARGIN + _LABEL + table.HAND * _STEP + (_CHOICE if viewer is None else _STEP) + _MARGIN
     canvas = Canvas(width, 2 * _MARGIN + 24 + (deck.rows + deck.players) * _LINE_HEIGHT + 12)
-    canvas.text(_MARGIN, _MARGIN + 6, _headline(deck, state), size=14, anchor="start", bold=True)
+    canvas.text(_MARGIN, _MARGIN + 6, headline, size=14, anchor="start", bold=True)
     canvas.rectangle(_MARGIN, _TOP - 7, width - 2 * _MARGIN, deck.rows * _LINE_HEIGHT, fill=BOARD, corner=8)
     for row in range(deck.rows):
         y = _TOP + row * _LINE_HEIGHT
@@ -69,7 +85,7 @@ def draw_svg(deck: Deck, state: State, viewer: int | None = None) -> str:
         is_shown = viewer is None or table.chooser(state) >= 0
         if is_shown and (chosen := _chosen(deck, state, seat)) is not None:
             canvas.text(width - _MARGIN, y + _CARD_HEIGHT / 2, f"plays {chosen}", anchor="end")
-    return canvas.render(f"Take 6!, {_headline(deck, state)}")
+    return canvas.render(f"Take 6!, {headline}")
 
 
 def cells(deck: Deck, state: State) -> tuple[Cell, ...]:

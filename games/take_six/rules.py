@@ -113,6 +113,10 @@ class TakeSix(NamedTuple):
         """Return an SVG picture in the view of `viewer`: other hands are face down, as in `draw_for`."""
         return drawing.draw_svg(deck_of(self), state, viewer)
 
+    def draw_svg_undealt(self) -> str:
+        """Return an SVG picture of the table before the deal: empty rows, and hands face down."""
+        return drawing.draw_svg_undealt(deck_of(self))
+
     def outcome_name(self, before: State, after: State, viewer: int) -> str:
         """Return the points that `viewer` takes between two positions, or that a row is to be chosen: both are public."""
         if table.chooser(before) < 0 and table.chooser(after) == viewer:

@@ -13,6 +13,7 @@ import pytest
 
 from zerofleet.cli.commands import runs as command
 from zerofleet.contracts.gate_events import Tallied
+from zerofleet.service.announce_place import announce_place
 from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.child import ChildState
@@ -34,8 +35,9 @@ def folder(run_with_champion, tmp_path):
 
 def announce(run, name, pid):
     """Write the announce file of a service."""
-    said = {"service": name, "pid": pid, "address": "127.0.0.1:1", "metrics_port": 9}
-    RunPaths(run).announce(name).write_text(json.dumps(said))
+    path = RunPaths(run).announce(name)
+    said = {"service": name, "pid": pid, "place": announce_place(path), "address": "127.0.0.1:1", "metrics_port": 9}
+    path.write_text(json.dumps(said))
 
 
 def test_runs_are_listed_with_champion_rating_and_state(zerofleet, folder):
@@ -162,6 +164,14 @@ def test_a_live_run_is_attached_to_through_its_announce_files(zerofleet, folder)
     assert listed["overview"]["figures"]["memory_trainer"] > 0
     assert [one["name"] for one in listed["overview"]["services"]] == ["trainer"]
     assert "is running: " in zerofleet("status", str(run), "--once").out
+
+
+def test_a_copy_of_the_directory_of_a_live_run_is_stopped(zerofleet, folder):
+    announce(folder / "one", "trainer", os.getpid())
+    shutil.copytree(folder / "one", folder / "two")
+    listed = zerofleet("runs", "--runs", str(folder), "--json").json()
+    assert {run["name"]: run["is_alive"] for run in listed["runs"]} == {"one": True, "two": False}
+    assert "stopped; last seen" in zerofleet("status", str(folder / "two"), "--once").out
 
 
 def test_an_attached_service_that_ends_is_seen(folder):

@@ -137,6 +137,7 @@ async def test_the_announce_file_exists_while_the_service_runs(tmp_path: Path) -
             "service": "trainer",
             "pid": os.getpid(),
             "pid_namespace": pid_namespace(),
+            "place": str(announce),
             "address": "unix:/run/x.sock",
             "metrics_port": service.metrics_port,
         }

@@ -1,13 +1,15 @@
-"""An announce file of another container names another process."""
+"""An announce file of another container names another process, and one in a copy of a run no process of the copy."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from zerofleet.service.announce_place import announce_place
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.supervisor.overview import live_service
 
@@ -21,6 +23,18 @@ def test_a_service_is_alive_only_in_the_namespace_of_its_process_id(tmp_path):
     assert live_service(announce(tmp_path / "here.json", pid_namespace=pid_namespace())) is not None
     assert live_service(announce(tmp_path / "there.json", pid_namespace="pid:[1]")) is None
     assert live_service(announce(tmp_path / "of_an_older_release.json")) is not None
+
+
+@pytest.mark.parametrize("name", ["run", "n\udcffm"])
+def test_a_copy_of_the_directory_of_a_live_run_has_no_live_service(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    own = announce(folder / "trainer.json", place=announce_place(folder / "trainer.json"))
+    (tmp_path / "link").symlink_to(folder)
+    shutil.copytree(folder, tmp_path / "copy", copy_function=os.link)  # as snapshots of a backup share files
+    assert live_service(own) is not None
+    assert live_service(tmp_path / "link" / "trainer.json") is not None
+    assert live_service(tmp_path / "copy" / "trainer.json") is None
 
 
 @pytest.mark.parametrize("content", ["[]", "0", "null", '"7"', "{}", '{"pid": "?"}', "{"])

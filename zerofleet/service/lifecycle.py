@@ -37,6 +37,7 @@ from games.errors import GameError
 from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service import logs
+from zerofleet.service.announce_place import announce_place
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.probes import Answer, Handler, ProbeServer
 from zerofleet.service.process_end import end_with
@@ -85,6 +86,7 @@ class Service:
                 "service": self.name,
                 "pid": os.getpid(),
                 "pid_namespace": pid_namespace(),
+                "place": announce_place(self.settings.announce),
                 "address": address,
                 "metrics_port": self.metrics_port,
             }

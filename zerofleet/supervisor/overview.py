@@ -14,6 +14,7 @@ from pydantic_core import from_json
 from games.core import make
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion, Rung
+from zerofleet.service.announce_place import announce_place
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.files import whole_lines
@@ -80,12 +81,17 @@ def live_services(paths: RunPaths) -> tuple[ServiceFile, ...]:
 
 
 def live_service(path: Path) -> ServiceFile | None:
-    """Return the service of an announce file; None unless it is alive on this machine, outside of other containers."""
+    """Return the service of an announce file; None unless it is alive on this machine, outside of other containers.
+
+    In a copy of the run's directory none is: its processes serve the original.
+    """
     try:
-        said, written_at_s = from_json(path.read_bytes()), path.stat().st_mtime
+        said, written_at_s, place = from_json(path.read_bytes()), path.stat().st_mtime, announce_place(path)
         pid = int(said["pid"])
         if said.get("pid_namespace", pid_namespace()) != pid_namespace():
             return None  # of another container, where the number belongs to another process
+        if said.get("place", place) != place:
+            return None  # in a copy of the run's directory: the process serves the original
         process = psutil.Process(pid)
         started_at_s = process.create_time()
         if process.status() == psutil.STATUS_ZOMBIE or started_at_s > written_at_s + _CLOCK_SLACK_S:
