@@ -32,18 +32,18 @@ function show() {
 
 /** Read the ladder for the numbers of the form. */
 async function countMissing() {
-  const isLatest = counting();
+  counting(); // an answer about other numbers is late
   if (!form.reportValidity()) return;
   byId("climb-play").disabled = true; // the confirmation names the number for these numbers of the form
   say("Counting the missing games…");
   try {
-    const found = await fetchJson(`${home}?${new URLSearchParams(wish())}`);
-    if (!isLatest()) return;
+    const found = await counting(() => fetchJson(`${home}?${new URLSearchParams(wish())}`));
+    if (!found) return;
     ladder = found;
     show();
     if (ladder.job !== null && !ladder.job.is_done) follow();
   } catch (error) {
-    if (isLatest()) say(error.message, true);
+    say(error.message, true);
   }
 }
 

@@ -41,15 +41,27 @@ export async function fetchFile(url) {
   return { name, note: answer.headers.get("X-Zerofleet-Note"), content: await answer.blob() };
 }
 
+/** Return what `work` returns; undefined, and no failure, when its answer comes after the end of `isWanted`. */
+export async function whileWanted(isWanted, work) {
+  try {
+    const found = await work();
+    return isWanted() ? found : undefined;
+  } catch (error) {
+    if (isWanted()) throw error;
+    return undefined;
+  }
+}
+
 /**
- * Return the function that begins a question of one kind. It returns whether the question is still the latest of its kind: the answer
- * of an earlier one can come later, and must not replace what was asked for afterwards.
+ * Return the function that asks questions of one kind: the answer, or the failure, of an earlier one can come later, and must not
+ * replace what was asked for afterwards. It returns what `work` returns, undefined once a later question has begun. `work` receives
+ * whether its question is still the latest, as a function; a question without `work` only ends the earlier ones.
  */
 export function latest() {
   let begun = 0;
-  return () => {
-    const mine = (begun += 1);
-    return () => mine === begun;
+  return (work = () => undefined) => {
+    const mine = (begun += 1), isLatest = () => mine === begun;
+    return whileWanted(isLatest, () => work(isLatest));
   };
 }
 

@@ -38,16 +38,16 @@ function tell(isFiltered) {
 
 /** Search on until a page of games is found, none is left, or another search begins; each request is bounded by the server. */
 async function more(asked) {
-  const isLatest = searching(), wanted = shown.length + PAGE, isFiltered = asked.size > 0;
+  const wanted = shown.length + PAGE, isFiltered = asked.size > 0;
   byId("more").hidden = true;
   byId("stop").hidden = !isFiltered;
   try {
     do {
       const query = new URLSearchParams([...asked, ["limit", wanted - shown.length], ...(before === null ? [] : [["before", before]])]);
-      const found = await patiently(() => fetchJson(`${path("runs", run, "games")}?${query}`), (passed) => {
+      const found = await searching((isLatest) => patiently(() => fetchJson(`${path("runs", run, "games")}?${query}`), (passed) => {
         if (isLatest()) notice(`Reading the games… ${passed}`);
-      });
-      if (!isLatest()) return;
+      }));
+      if (!found) return;
       shown.push(...found.games);
       searched += found.searched;
       unreadable += found.unreadable;
@@ -58,7 +58,6 @@ async function more(asked) {
     } while (isFiltered && before !== null && shown.length < wanted);
     rest(isFiltered);
   } catch (error) {
-    if (!isLatest()) return;
     byId("stop").hidden = true;
     notice(error.message, true);
   }

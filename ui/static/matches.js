@@ -8,6 +8,7 @@ const STATES = { open: "in progress", ended: "no verdict" };
 const PAGE = 100, MOST_AT_ONCE = 500; // versions of an answer
 const opening = latest(), listing = latest();
 let matches = [], total = 0, before = null, opened = null; // opened: key of the match that is shown
+let fault = ""; // why the bounds of the test are unknown
 let detail = null, ply = 0, shown = null, chosen = 0; // chosen: place of the game in the shown pair
 let isOpen = false; // whether players hide nothing, so that moves alone name a position
 
@@ -89,13 +90,12 @@ const summary = (row) => el("p", {}, !isBegun(row) ? "No game that counts has en
 
 const page = (values) => fetchJson(`${path("runs", run, "matches")}?${query(values)}`);
 
-/** Return the match that the address names: by id, or by version and opponent as the page of models does. */
+/** Return the match that the address names: by id, or by version and opponent as the page of models does; null without one. */
 async function named(asked) {
   if (asked.has("id")) return { id: asked.get("id") };
-  if (!asked.has("version")) return null;
   const opponent = asked.has("opponent") ? { opponent: asked.get("opponent") } : {};
   const of = (await page({ version: asked.get("version"), ...opponent, limit: MOST_AT_ONCE })).matches;
-  return of.find((row) => row.id && row.state !== "ended") ?? of.find((row) => row.id) ?? of[0];
+  return of.find((row) => row.id && row.state !== "ended") ?? of.find((row) => row.id) ?? of[0] ?? null;
 }
 
 /** Return the pair, place of the game and ply that an address names, as far as the match has them. */
@@ -106,22 +106,24 @@ function place(asked) {
 }
 
 async function open(row, asked = new URLSearchParams()) {
-  const isLatest = opening(), home = byId("match");
+  const home = byId("match");
   opened = key(row);
   mark();
+  tell();
   home.hidden = false;
   byId("pair").hidden = true;
   if (!row.id) {
+    opening();
     home.replaceChildren(
       el("h2", {}, `Version ${row.version} against ${row.opponent}: ${verdict(row)}`), summary(row),
       el("p", { class: "dim" }, `Log-likelihood ratio ${signed(row.log_likelihood_ratio)}. The games and the path of the test are gone: the gatekeeper was started again, and kept the report.`));
     return;
   }
-  const say = (passed) => isLatest() && home.replaceChildren(el("p", { class: "dim", role: "status" }, `Reading the games… ${passed}`.trim()));
+  const say = (passed) => home.replaceChildren(el("p", { class: "dim", role: "status" }, `Reading the games… ${passed}`.trim()));
   say("");
   try {
-    const found = await patiently(() => fetchJson(`${path("runs", run, "match")}?${query({ id: row.id })}`), say);
-    if (!isLatest()) return;
+    const found = await opening((isLatest) => patiently(() => fetchJson(`${path("runs", run, "match")}?${query({ id: row.id })}`), (passed) => { if (isLatest()) say(passed); }));
+    if (!found) return;
     detail = found;
     history.replaceState(null, "", `#${query({ id: row.id })}`);
     home.replaceChildren(
@@ -134,7 +136,7 @@ async function open(row, asked = new URLSearchParams()) {
       el("ul", { class: "choice-list" }, detail.games.map((pair) => el("li", {}, el("button", { type: "button", class: pair.is_counted ? "" : "dim", title: pair.is_counted ? "" : "not counted", onclick: () => openPair(pair) }, `${pair.number}: ${pair.points === null ? "…" : POINTS[Math.round(4 * pair.points)]}`)))));
     if (detail.games.length) openPair(...place(asked));
   } catch (error) {
-    if (isLatest()) home.replaceChildren(el("p", { class: "error-text" }, error.message));
+    home.replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 }
 
@@ -158,10 +160,13 @@ function list() {
   mark();
 }
 
+/** Show what holds for the whole list, in place of a line about one match. */
+const tell = () => notice(matches.length ? (fault && `The bounds of the test are unknown: ${fault}`) : "No match has been played yet.");
+
 /** Add the matches of older versions. */
 async function more() {
-  const isLatest = listing(), found = await page({ limit: PAGE, before }).catch((error) => { if (isLatest()) throw error; });
-  if (!isLatest()) return;
+  const found = await listing(() => page({ limit: PAGE, before }));
+  if (!found) return;
   matches = [...matches, ...found.matches];
   [total, before] = [found.total, found.next_before];
   list();
@@ -171,21 +176,21 @@ try {
   const [found, { games }] = await Promise.all([page({ limit: PAGE }), fetchJson(path("games"))]);
   isOpen = games.some((one) => one.game === game && one.information === "perfect");
   [matches, total, before] = [found.matches, found.total, found.next_before];
-  notice(matches.length ? (found.fault && `The bounds of the test are unknown: ${found.fault}`) : "No match has been played yet.");
+  fault = found.fault;
+  tell();
   byId("rule").textContent = found.rule ? `Rule: ${found.rule}. A match opens while the journal holds its games: until the gatekeeper is started again.` : "";
   byId("matches").hidden = !matches.length;
   list();
   const follow = async () => {
     const asked = new URLSearchParams(location.hash.slice(1));
     if (!asked.has("id") && !asked.has("version")) return;
-    const isLatest = opening();
     opened = null;
+    tell();
     byId("match").hidden = byId("pair").hidden = true;
     mark();
-    const row = await named(asked).catch((error) => { if (isLatest()) throw error; });
-    if (!isLatest()) return;
+    const row = await opening(() => named(asked));
     if (row) await open(row, asked);
-    else notice(`No match of version ${asked.get("version")} is recorded.`);
+    else if (row === null) notice(`No match of version ${asked.get("version")} is recorded.`);
   };
   addEventListener("hashchange", () => follow().catch((error) => notice(error.message, true)));
   byId("more").addEventListener("click", () => more().catch((error) => notice(error.message, true)));

@@ -79,15 +79,14 @@ async function showPath({ match_id: id, match }) {
 }
 
 async function open(version) {
-  const isLatest = opening();
   history.replaceState(null, "", `#v${version}`);
   mark();
   const detail = byId("detail");
   detail.hidden = false;
   detail.replaceChildren(el("p", { class: "dim" }, `Reading version ${version}…`));
   try {
-    const about = await fetchJson(path("runs", run, "models", version));
-    if (!isLatest()) return;
+    const about = await opening(() => fetchJson(path("runs", run, "models", version)));
+    if (!about) return;
     const facts = [
       ["Status", about.status || "never submitted"], ["Reason", about.reason || "–"], ["Rating", about.elo === null ? (about.rated_games ? "not anchored" : "none") : rating(about.elo, about.elo_low, about.elo_high)], ["Exported", moment(about.created_at)],
       ["Promoted", about.promoted_at.map(moment).join(", ") || "never"], ["Steps", count(about.train_steps)], ["Games", count(about.games_seen)],
@@ -101,16 +100,16 @@ async function open(version) {
       el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Files" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
     await showPath(about);
   } catch (error) {
-    if (isLatest()) detail.replaceChildren(el("p", { class: "error-text" }, error.message));
+    detail.replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 }
 
 /** Read the newest versions, with `isAnew` one page of them, or with `isMore` older ones after those that are shown. */
 async function read({ isMore = false, isAnew = false } = {}) {
-  const isLatest = reading(), limit = isMore || isAnew ? PAGE : Math.min(Math.max(PAGE, models.length), MOST_AT_ONCE);
+  const limit = isMore || isAnew ? PAGE : Math.min(Math.max(PAGE, models.length), MOST_AT_ONCE);
   const query = new URLSearchParams({ limit, ...(isMore ? { before } : {}), ...(byId("champions").checked ? { champions: 1 } : {}) });
-  const found = await fetchJson(`${path("runs", run, "models")}?${query}`).catch((error) => { if (isLatest()) throw error; });
-  if (!isLatest()) return;
+  const found = await reading(() => fetchJson(`${path("runs", run, "models")}?${query}`));
+  if (!found) return;
   models = isMore ? [...models, ...found.versions] : found.versions;
   [total, before] = [found.total, found.next_before];
   list();

@@ -1,8 +1,8 @@
 import { button, clear, layer, sign } from "./board.js";
-import { bars, byId, count, el, fetchJson, latest, notice, offer, path, patiently, percent, signed, table } from "./common.js";
+import { bars, byId, count, el, fetchJson, latest, notice, offer, path, patiently, percent, signed, table, whileWanted } from "./common.js";
 
 const asked = new URLSearchParams(location.search);
-const form = byId("begin"), beginning = latest(), watched = latest();
+const form = byId("begin"), beginning = latest(), previewing = latest(), watched = latest();
 let games = [], runs = [], now = null, clicked = [], begun = {}, advised = [];
 
 function choose() {
@@ -11,18 +11,46 @@ function choose() {
   if (run) form.elements.game.value = run.game;
   form.elements.opponent.value = run?.champion ? "champion" : "random";
   form.elements.seat.max = games.find(({ game }) => game === form.elements.game.value)?.players ?? 2;
+  preview();
+}
+
+/** Show the position where play would begin, drawn as in the game, until a game begins; a board that is drawn on takes its place. */
+async function preview() {
+  previewing();
+  if (now || !byId("drawing").hidden) {
+    byId("start").hidden = true;
+    return;
+  }
+  const { run, game, moves, position } = form.elements;
+  const wish = Object.entries({ game: game.value, run: run.value, moves: moves.value.trim(), position: position.value });
+  const query = new URLSearchParams(wish.filter(([, value]) => value));
+  try {
+    const found = await previewing((isLatest) => patiently(() => fetchJson(`${path("start")}?${query}`), (passed, isCompiling) => { if (isLatest() && isCompiling) notice(passed); }));
+    if (!found) return;
+    notice("");
+    const hasDeal = games.some((one) => one.game === found.game && one.information === "hidden");
+    byId("start").hidden = false;
+    byId("start-frame").hidden = !found.has_picture;
+    byId("start-about").textContent = hasDeal ? "Hands are dealt when the game begins." : "";
+    if (!found.has_picture) return;
+    byId("start-board").alt = `${found.game}: ${hasDeal ? "table before the deal" : found.moves.length ? `board after ${found.moves.length} moves, the last one ${found.moves.at(-1)}` : position.value ? "drawn position" : "starting board"}`;
+    byId("start-board").src = `${path("start", "board")}?${query}`;
+  } catch (error) {
+    byId("start").hidden = true;
+    notice(error.message, true);
+  }
 }
 
 /** Show the table that `work` returns while `isWanted`, then the opponent's reply; `text` is shown with the time meanwhile. */
 async function ask(work, isWanted, text = "") {
   try {
     notice(text);
-    const view = await patiently(work, (passed, isCompiling) => { if (isWanted() && (text || isCompiling)) notice(`${text} ${passed}`.trim()); });
-    if (!isWanted()) return;
+    const view = await whileWanted(isWanted, () => patiently(work, (passed, isCompiling) => { if (isWanted() && (text || isCompiling)) notice(`${text} ${passed}`.trim()); }));
+    if (!view) return;
     show(view);
     notice("");
   } catch (error) {
-    if (isWanted()) notice(error.message, true);
+    notice(error.message, true);
     return;
   }
   if (now.is_thinking) await reply();
@@ -30,14 +58,14 @@ async function ask(work, isWanted, text = "") {
 
 /** Show the opponent's reply, unless the player has resigned or begun another game meanwhile. */
 async function reply() {
-  const before = now;
+  const before = now, isSame = () => now === before;
   try {
-    const view = await watching(() => fetchJson(`${path("tables", before.id)}?wait=1`), (passed, isCompiling) => { if (now === before) notice(isCompiling ? passed : ""); });
-    if (now !== before) return;
+    const view = await whileWanted(isSame, () => watching(() => fetchJson(`${path("tables", before.id)}?wait=1`), (passed, isCompiling) => { if (isSame()) notice(isCompiling ? passed : ""); }));
+    if (!view) return;
     show(view);
     notice("");
   } catch (error) {
-    if (now === before) notice(error.message, true);
+    notice(error.message, true);
   }
 }
 
@@ -61,9 +89,9 @@ function click(id) {
   else cells();
 }
 
-/** Show the search in progress until `work` is done; `say` as for `patiently`. */
-async function watching(work, say) {
-  const { id } = now, isLatest = watched(), isShown = () => isLatest() && now.id === id;
+/** Return what `work` returns, and show the search in progress meanwhile; undefined once another one is shown. `say` as for `patiently`. */
+const watching = (work, say) => watched(async (isLatest) => {
+  const { id } = now, isShown = () => isLatest() && now.id === id;
   const source = now.has_model ? new EventSource(path("tables", id, "thinking")) : null;
   source?.addEventListener("thinking", (event) => { if (isShown()) live(JSON.parse(event.data)); });
   try {
@@ -72,7 +100,7 @@ async function watching(work, say) {
     source?.close();
     if (isShown()) byId("live").hidden = true;
   }
-}
+});
 
 function live({ by, visits, simulations, elapsed_s: passed, limit_s: limit, value, line }) {
   byId("live").hidden = false;
@@ -125,6 +153,7 @@ function show(view) {
   if (now?.id !== view.id) byId("live").hidden = true; // the search of another table
   now = view;
   clicked = [];
+  byId("start").hidden = true;
   byId("table").hidden = false;
   clear(byId("frame"));
   byId("clicks").textContent = "";
@@ -194,12 +223,12 @@ async function load(file) {
 }
 
 function begin(wish) {
-  const isLatest = beginning();
-  ask(async () => {
+  previewing(); // the notice is about the game from here on
+  beginning((isLatest) => ask(async () => {
     const made = await fetchJson(path("tables"), wish);
     if (isLatest()) begun = { run: wish.run, opponent: wish.opponent, simulations: wish.simulations, seconds: wish.seconds };
     return made;
-  }, isLatest, wish.run ? "Beginning… A model may need a server, which takes some seconds." : "Beginning…");
+  }, isLatest, wish.run ? "Beginning… A model may need a server, which takes some seconds." : "Beginning…"));
 }
 
 function opinion({ source, value, moves, line, outlook }) {
@@ -235,6 +264,8 @@ form.addEventListener("submit", (event) => {
 });
 form.elements.run.addEventListener("change", choose);
 form.elements.game.addEventListener("change", choose);
+form.elements.moves.addEventListener("change", preview);
+form.addEventListener("setup", preview);
 for (const [one, other] of [["simulations", "seconds"], ["seconds", "simulations"]]) { // a move has one budget
   form.elements[one].addEventListener("input", ({ target }) => { if (target.value) form.elements[other].value = ""; });
 }
@@ -245,10 +276,10 @@ byId("hint").addEventListener("click", async () => {
   const say = (passed) => isSame() && byId("opinion").replaceChildren(el("p", { class: "dim", role: "status" }, `Searching… ${passed}`.trim()));
   say("");
   try {
-    const found = await watching(() => fetchJson(`${path("tables", id)}/hint`), say);
-    if (isSame()) opinion(found);
+    const found = await whileWanted(isSame, () => watching(() => fetchJson(`${path("tables", id)}/hint`), say));
+    if (found) opinion(found);
   } catch (error) {
-    if (isSame()) byId("opinion").replaceChildren(el("p", { class: "error-text" }, error.message));
+    byId("opinion").replaceChildren(el("p", { class: "error-text" }, error.message));
   }
 });
 byId("stop").addEventListener("click", () => fetchJson(`${path("tables", now.id)}/stop`, {}).catch((error) => notice(error.message, true)));
@@ -266,8 +297,8 @@ try {
   ({ games, runs } = await offer(form, asked));
   form.elements.moves.value = asked.get("moves") ?? "";
   if (asked.get("moves")) form.querySelector("details").open = true;
-  choose();
   notice("");
+  choose();
 } catch (error) {
   notice(error.message, true);
 }

@@ -10,7 +10,6 @@ const actions = ["find-moves", "clear-stones", "start-stones"];
 const chosen = () => (form.elements.run.value ? { game: form.elements.game.value, run: form.elements.run.value } : { game: form.elements.game.value });
 
 async function open() {
-  const isLatest = opening();
   give();
   stones = new Map();
   board = null;
@@ -21,11 +20,11 @@ async function open() {
   byId("mover-field").hidden = true;
   const query = new URLSearchParams(chosen());
   try {
-    const found = await fetchJson(`${path("setup")}?${query}`);
-    if (!isLatest()) return;
+    const found = await opening(() => fetchJson(`${path("setup")}?${query}`));
+    if (!found) return;
     board = found;
   } catch (error) {
-    if (isLatest()) tell(error.message, true);
+    tell(error.message, true);
     return;
   }
   byId("drawing-frame").hidden = !board.cells.length;
@@ -86,10 +85,14 @@ function redraw() {
   show();
 }
 
+/** Tell the page of play that the position where play begins, or the drawing board, has changed. */
+const changed = () => form.dispatchEvent(new Event("setup"));
+
 /** Let play begin at a position, or at the start of the game. */
 function use(position) {
   form.elements.position.value = position ? JSON.stringify(position) : "";
   byId("from-drawing").hidden = !position;
+  changed();
   byId("from-drawing-text").textContent = position ? `from the drawn position with ${Object.keys(position.stones).length} stones, player ${position.player} to move` : "";
 }
 
@@ -125,6 +128,7 @@ async function find() {
 byId("draw").addEventListener("click", () => {
   const isOpen = byId("drawing").hidden;
   byId("drawing").hidden = !isOpen;
+  changed();
   byId("draw").setAttribute("aria-expanded", String(isOpen));
   if (isOpen) open();
   else give();

@@ -19,15 +19,13 @@ function query(listed = moves) {
 /** Show a position, then solve it; a search that is still going on is given up. */
 async function go(listed) {
   waiting?.abort();
-  const isLatest = going();
   let found;
   try {
-    found = await fetchJson(`${path("solver", "position")}?${query(listed)}`);
+    found = await going(() => fetchJson(`${path("solver", "position")}?${query(listed)}`));
   } catch (error) {
-    if (isLatest()) notice(error.message, true);
-    return;
+    notice(error.message, true);
   }
-  if (!isLatest()) return;
+  if (!found) return;
   position = found;
   const isOther = position.after.some((move, i) => i < moves.length && move !== moves[i]);
   moves = [...position.after];

@@ -39,15 +39,13 @@ async function begin() {
   notice(text);
   source?.close();
   valued();
-  const isLatest = beginning();
   let begun;
   try {
-    begun = await patiently(() => fetchJson(path("studies"), wish), (passed) => { if (isLatest()) notice(`${text} ${passed}`); });
+    begun = await beginning((isLatest) => patiently(() => fetchJson(path("studies"), wish), (passed) => { if (isLatest()) notice(`${text} ${passed}`); }));
   } catch (error) {
-    if (isLatest()) notice(error.message, true);
-    return;
+    notice(error.message, true);
   }
-  if (!isLatest()) return;
+  if (!begun) return;
   study = begun;
   showing(); // no position of the study before is shown any more
   history.replaceState(null, "", `?${new URLSearchParams(wish)}`);
@@ -89,10 +87,12 @@ async function refresh() {
   }
 }
 
+/** Read a node, and return what is known of it. */
 async function read(at) {
   const wish = new URLSearchParams({ path: at, limit: LIMIT }), home = nodes; // those of this study
   const found = await fetchJson(`${path("studies", study.id, "node")}?${wish}`);
   if (found.visits >= (home.get(at)?.visits ?? 0)) home.set(at, found); // a search only adds visits: one with fewer is older
+  return home.get(at);
 }
 
 function about() {
@@ -104,7 +104,6 @@ function about() {
 
 /** Show a position of the tree with the moves that were visited most. */
 async function show(moves) {
-  const isLatest = showing();
   const isNew = key(moves) !== key(shown) || !byId("board").getAttribute("src")?.includes(study.id);
   shown = moves;
   const at = key(moves), board = byId("board");
@@ -113,14 +112,12 @@ async function show(moves) {
     board.src = `${path("studies", study.id, "board")}?${new URLSearchParams({ path: at })}`;
     board.alt = `Board after ${[...study.moves, ...moves].length} moves${moves.length ? `, the last one ${moves.at(-1)}` : ""}`;
   }
-  if (!nodes.has(at)) {
-    await read(at);
-    if (!isLatest()) return;
-  }
+  const node = await showing(() => nodes.get(at) ?? read(at));
+  if (!node) return;
   const before = [...study.moves, ...moves].join(" ");
   byId("where").replaceChildren("Position: ", el("button", { type: "button", class: "link", onclick: () => show([]) }, study.moves.length ? `after ${study.moves.join(" ")}` : "start"),
     ...moves.flatMap((move, i) => [" › ", el("button", { type: "button", class: "link", onclick: () => show(moves.slice(0, i + 1)) }, move)]));
-  byId("text").textContent = nodes.get(at).text;
+  byId("text").textContent = node.text;
   byId("deeper").hidden = !moves.length;
   byId("to-play").hidden = Boolean(study.root_alone);
   byId("root-alone").hidden = !study.root_alone;

@@ -159,16 +159,13 @@ function listen() {
 /** Fill the boards of a paused page, which moves nothing: with one look at the worker, or with the start of finished games. */
 async function still() {
   if (!isPaused) return;
-  const isLatest = looking();
   try {
-    if (wantsRunning()) {
-      const now = await fetchJson(`${path("runs", run, "running")}${followed()}`);
-      if (isLatest() && isPaused && wantsRunning()) take(now);
-    }
+    const now = await looking(() => (wantsRunning() ? fetchJson(`${path("runs", run, "running")}${followed()}`) : null));
+    if (now === undefined) return;
+    if (now && isPaused && wantsRunning()) take(now);
   } catch (error) {
-    if (isLatest()) notice(error.message, true);
+    notice(error.message, true);
   }
-  if (!isLatest()) return;
   const empty = showsRunning() ? [] : boards.filter(({ game }) => !game);
   if (waiting.length < empty.length) await ask(boards.length, { isAtOnce: true });
   for (const board of empty) if (isPaused && boards.includes(board)) await step(board);
