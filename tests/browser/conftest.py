@@ -80,11 +80,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory, golden: ModuleType) -> Path:
 
 @pytest.fixture(scope="session")
 def copied(runs: Path) -> Callable[[str], Path]:
-    """Return the function that copies the run `golden` under another name; it fails for the name of a run that is there."""
+    """Return the function that copies the run `golden` under another name; it fails for the name of another run, even a removed one.
+
+    The pages keep what they read of a run, and its last states for a second, by the name of the run.
+    """
+    taken = {"golden", HOSTILE}
 
     def copy(name: str) -> Path:
-        if (runs / name).exists():
-            pytest.fail(f"the folder that all browser tests share has a run {name} already; give this one another name")
+        if name in taken or (runs / name).exists():
+            pytest.fail(f"the folder that all browser tests share has had a run {name} already; give this one another name")
+        taken.add(name)
         return Path(shutil.copytree(runs / "golden", runs / name))
 
     return copy

@@ -19,8 +19,9 @@ class StandInWorker:
     def __init__(self, paths: RunPaths, game: str, *, name: str = "worker-0") -> None:
         """Create it; nothing is announced yet."""
         self._name = name
+        self.paths = paths
+        self.run = paths.root.name
         self.games: list[GameInProgress] = []
-        self._paths = paths
         self._game = game
         self._server: ThreadingHTTPServer | None = None
 
@@ -42,8 +43,8 @@ class StandInWorker:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         said = {"service": "selfplay_worker", "pid": os.getpid(), "address": "", "metrics_port": self._server.server_port}
-        self._paths.services.mkdir(parents=True, exist_ok=True)
-        self._paths.announce(self._name).write_text(json.dumps(said))
+        self.paths.services.mkdir(parents=True, exist_ok=True)
+        self.paths.announce(self._name).write_text(json.dumps(said))
 
     def stop(self) -> None:
         """Stop answering, as a crash does: the announce file stays."""

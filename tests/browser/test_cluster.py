@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from zerofleet.storage.runs import RunDirectory
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def planned(runs: Path) -> Iterator[str]:
     """Return the name of a run of Connect Four that has not begun."""
     with RunDirectory.create_or_open(runs / "planned", "connect_four", {}, preset="tiny", seed=1):

@@ -181,3 +181,16 @@ def test_a_version_without_a_match_has_no_link_and_its_address_says_so(open_page
     assert page.get_by_role("link", name=LINK).count() == 0
     page.goto("/runs/golden/matches#version=1")
     expect(page.locator("#notice")).to_have_text("No match of version 1 is recorded.")
+
+
+def test_the_line_about_a_missing_match_goes_when_another_match_is_opened(open_page: Opener, with_match: str) -> None:
+    page = open_page(f"/runs/{with_match}/matches#version=7")
+    expect(page.locator("#notice")).to_have_text("No match of version 7 is recorded.")
+    page.get_by_role("button", name="2 : 1", exact=True).click()
+    expect(page.locator("#match h2").first).to_have_text("Version 2 against 1: promoted")
+    expect(page.locator("#notice")).to_be_hidden()
+    page.evaluate("location.hash = '#version=8'")
+    expect(page.locator("#notice")).to_have_text("No match of version 8 is recorded.")
+    page.evaluate("location.hash = '#version=2'")
+    expect(page.locator("#match h2").first).to_have_text("Version 2 against 1: promoted")
+    expect(page.locator("#notice")).to_be_hidden()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -22,6 +23,7 @@ from zerofleet.storage.model_store import DirectoryStore
 Opener = Callable[..., Page]
 Keeper = Callable[[Page, str], None]
 MODEL = "tic_tac_toe"
+NUMBERS = itertools.count(1)  # of runs, since the pages keep what they have read by the name of the run
 REFUSAL = "only an operator may do this: enter the operator's token at /login"
 
 
@@ -33,7 +35,7 @@ def violations(page: Page) -> list[str]:
 @pytest.fixture
 def crowned(runs: Path, run_with_champion: str) -> Iterator[Path]:
     """Return a stopped run whose version 1 is champion, with a version 2 that no inference server has seen."""
-    root = shutil.copytree(runs / run_with_champion, runs / "crowned")
+    root = shutil.copytree(runs / run_with_champion, runs / f"crowned-{next(NUMBERS)}")
     game, chosen = make(MODEL), preset(make(MODEL), "tiny")
     torch.manual_seed(1)
     network = Network(game.spec(), chosen.network)
@@ -46,7 +48,7 @@ def crowned(runs: Path, run_with_champion: str) -> Iterator[Path]:
 def test_a_version_is_promoted_and_rolled_back_after_confirmations(
     open_page: Opener, keep: Keeper, crowned: Path, width: int, scheme: str
 ) -> None:
-    page = open_page("/runs/crowned/models#v2", width=width, scheme=scheme)
+    page = open_page(f"/runs/{crowned.name}/models#v2", width=width, scheme=scheme)
     now, about, dialog = page.locator("#champion-now"), page.locator("#champion-about"), page.locator("#crown")
     expect(now).to_have_text(re.compile(r"^Version 1, since .* UTC: the only one\.$"))
     expect(page.locator("#rollback")).to_be_hidden()  # there is no earlier champion
@@ -84,7 +86,7 @@ def test_a_version_is_promoted_and_rolled_back_after_confirmations(
 
 
 def test_a_refusal_of_the_gatekeeper_is_shown_and_nothing_changes(open_page: Opener, crowned: Path) -> None:
-    page = open_page("/runs/crowned/models#v2", refusal="409 (Conflict)")
+    page = open_page(f"/runs/{crowned.name}/models#v2", refusal="409 (Conflict)")
     page.get_by_role("button", name="Promote version 2…").click()
     (crowned / "models" / MODEL / "2" / "model.pt").write_bytes(b"")
     page.get_by_role("button", name="Promote", exact=True).click()

@@ -26,7 +26,7 @@ MODEL = "tic_tac_toe"
 RULE = SequentialTest(Sprt(-75.0, 0.0, 0.05, 0.05))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def on_trial(copied: Callable[[str], Path]) -> Iterator[None]:
     """Make the run `trial`: version 2 is being measured, version 3 is not measured yet."""
     paths = RunPaths(copied("trial"))

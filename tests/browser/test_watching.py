@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from playwright.sync_api import Page, expect
 from zerofleet.contracts.games_in_progress import GameInProgress
 from zerofleet.storage.run_paths import RunPaths
 
+NUMBERS = itertools.count(1)  # of runs, since the pages keep the last looks at a worker by the name of its run
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 
 
@@ -26,13 +28,13 @@ def moved(uid: str, *moves: int, board: int = 0, scores: tuple[float, ...] | Non
 
 
 @pytest.fixture
-def worker(runs: Path, copied: Callable[[str], Path], stand_in_worker: ModuleType) -> Iterator[Any]:
-    """Return the worker of the run `watched`."""
-    copied("watched")
-    made = stand_in_worker.StandInWorker(RunPaths(runs / "watched"), "tic_tac_toe")
+def worker(copied: Callable[[str], Path], stand_in_worker: ModuleType) -> Iterator[Any]:
+    """Return the worker of a run of its own."""
+    root = copied(f"watched-{next(NUMBERS)}")
+    made = stand_in_worker.StandInWorker(RunPaths(root), "tic_tac_toe")
     yield made
     made.stop()
-    shutil.rmtree(runs / "watched")
+    shutil.rmtree(root)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
@@ -41,7 +43,7 @@ def test_boards_follow_a_worker_and_show_finished_games_while_it_is_away(
 ) -> None:
     worker.games = [moved(A, 4), moved(C, 0, 8, board=1)]
     worker.start()
-    page = open_page("/runs/watched/watch?boards=4&speed=8", width=width, scheme=scheme)
+    page = open_page(f"/runs/{worker.run}/watch?boards=4&speed=8", width=width, scheme=scheme)
     boards, notice = page.locator("#boards li:not([hidden])"), page.locator("#notice")
     expect(page.get_by_role("link", name="Game 8")).to_be_visible()  # a finished one, at first
 
@@ -66,7 +68,7 @@ def test_boards_follow_a_worker_and_show_finished_games_while_it_is_away(
 
     worker.games = [moved(A, 4, 0, 2, 1, 6, scores=(1.0, -1.0)), moved(B, board=0), moved(C, 0, 8, board=1)]
     expect(first).to_contain_text("+1 -1")
-    expect(first.get_by_role("link", name="Game aaaaaaaa")).to_have_attribute("href", f"/runs/watched/games/{A}")
+    expect(first.get_by_role("link", name="Game aaaaaaaa")).to_have_attribute("href", f"/runs/{worker.run}/games/{A}")
     expect(first).to_contain_text("Game bbbbbbbb")  # after the end was to be seen for two seconds
     expect(first).to_contain_text("in progress · model 3")
     expect(first.get_by_role("link")).to_have_count(0)
@@ -93,7 +95,7 @@ def test_a_page_that_is_paused_or_shows_finished_games_has_no_stream_of_a_worker
     streams: list[str] = []
     page.on("request", lambda request: streams.append("begun") if request.url.endswith("/events?seat=1") else None)
     page.on("requestfailed", lambda request: streams.append("ended") if request.url.endswith("/events?seat=1") else None)
-    page.goto("/runs/watched/watch?boards=4&games=running")
+    page.goto(f"/runs/{worker.run}/watch?boards=4&games=running")
     expect(page.locator("#boards li").first).to_contain_text("ply 1")
     assert streams == ["begun"]
     page.get_by_role("button", name="Pause").click()
@@ -112,7 +114,7 @@ def test_a_paused_page_shows_the_present_position_of_the_games_that_are_chosen(
 ) -> None:
     worker.games = [moved(A, 4), moved(C, 0, board=5)]
     worker.start()
-    page = open_page("/runs/watched/watch?boards=4")
+    page = open_page(f"/runs/{worker.run}/watch?boards=4")
     expect(page.get_by_role("link", name="Game 8")).to_be_visible()
     page.get_by_role("button", name="Pause").click()
     page.get_by_label("games in progress").check()
@@ -129,14 +131,14 @@ def test_a_paused_page_shows_the_present_position_of_the_games_that_are_chosen(
 
 
 def test_boards_of_a_worker_that_is_away_are_not_kept_beside_those_of_another(
-    open_page: Callable[..., Page], worker: Any, runs: Path, stand_in_worker: ModuleType
+    open_page: Callable[..., Page], worker: Any, stand_in_worker: ModuleType
 ) -> None:
     worker.games = [moved(A, 4), moved(B, 0, board=1)]
     worker.start()
-    page = open_page("/runs/watched/watch?boards=4&games=running")
+    page = open_page(f"/runs/{worker.run}/watch?boards=4&games=running")
     boards = page.locator("#boards li:not([hidden])")
     expect(boards).to_have_count(2)
-    other = stand_in_worker.StandInWorker(RunPaths(runs / "watched"), "tic_tac_toe", name="worker-1")
+    other = stand_in_worker.StandInWorker(worker.paths, "tic_tac_toe", name="worker-1")
     other.games = [moved(C, 0, 8)]
     other.start()
     try:
