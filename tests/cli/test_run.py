@@ -144,3 +144,14 @@ def test_a_run_whose_file_has_a_setting_that_is_gone_names_file_and_setting(zero
     outcome = zerofleet("run", "--run-dir", str(begun), "--for", "1s")
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert outcome.err.startswith(f"error: {file}: search.simulation_count: no such setting; did you mean search.simulations?")
+
+
+def test_a_run_that_needs_a_token_is_not_resumed_without_it(zerofleet, tmp_path):
+    experiment = Experiment("tic_tac_toe", "tiny", 5, {}, {"trainer.token": "hush"})
+    with RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=5) as directory:
+        directory.paths.experiment.write_text(commented(experiment))
+    for words in (("--run-dir", str(tmp_path / "run")), ("--config", str(tmp_path / "run" / "experiment.toml"))):
+        outcome = zerofleet("run", *words, "--for", "1s")
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert "lacks secret settings" in outcome.err
+        assert "(--set trainer.token=VALUE)" in outcome.err

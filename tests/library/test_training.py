@@ -60,6 +60,14 @@ def test_a_run_that_is_continued_keeps_its_settings_apart_from_those_of_the_call
         zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "new", settings={"search.simulations": 31})
 
 
+def test_a_run_that_needs_a_token_is_not_continued_without_it(tmp_path: Path) -> None:
+    kept = Experiment("tic_tac_toe", "tiny", 5, {}, {"trainer.token": "hush"})
+    RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, preset="tiny", seed=5).close()
+    RunPaths(tmp_path).experiment.write_text(commented(kept))
+    with pytest.raises(ConfigurationError, match=r"lacks secret settings of the experiment.*--set trainer\.token=VALUE"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path)
+
+
 @pytest.mark.slow
 async def test_a_service_that_refuses_to_start_is_an_error_of_the_run(
     tmp_path: Path, small: Mapping[str, object], capsys: pytest.CaptureFixture[str]

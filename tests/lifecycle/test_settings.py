@@ -67,6 +67,8 @@ def test_a_missing_secret_file_is_reported_with_its_path(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "environment", "text"),
     [
+        (["--", "3"], {}, r"--: the name of the setting has an empty part; want --name value"),
+        (["--search.=3"], {}, r"--search\.: the name of the setting has an empty part"),
         (["--search.simulation", "3"], {}, "unknown setting --search.simulation; did you mean --search.simulations?"),
         (["--search.simulations", "many"], {}, "setting search.simulations: .*got 'many' .from the command line."),
         ([], {"ZEROFLEET_METRICS_PORT": "70000"}, "setting metrics_port: .*65535, got '70000' .from the environment."),

@@ -32,7 +32,15 @@ def test_settings_with_a_dot_belong_to_services_and_the_others_to_the_game() -> 
 
 
 @pytest.mark.parametrize(
-    ("items", "text"), [(["rows"], "is not NAME=VALUE"), (["=3"], "is not NAME=VALUE"), (["a=1", "a=2"], "a is given twice")]
+    ("items", "text"),
+    [
+        (["rows"], "is not NAME=VALUE"),
+        (["=3"], "is not NAME=VALUE"),
+        (["a=1", "a=2"], "a is given twice"),
+        (["trainer.=3"], r"--set: the name 'trainer\.' has an empty part; want GROUP\.KEY, such as trainer\.log_level"),
+        ([".rows=3"], r"the name '\.rows' has an empty part"),
+        (["trainer..log_level=3"], r"the name 'trainer\.\.log_level' has an empty part"),
+    ],
 )
 def test_an_unparsable_setting_is_reported_by_name(items: list[str], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):

@@ -65,6 +65,7 @@ def train(
     built = make(name, **{**given, **parameters})
     root = default_directory(built, preset) if run_dir is None else Path(run_dir)
     own = kept_experiment(root)
+    continued = own if own is not None and own.game == name else None  # a run of another game is refused
     request = RunRequest(
         game=name,
         run_dir=root,
@@ -74,7 +75,8 @@ def train(
         workers=workers,
         seed=seed,
         overrides=overrides,
-        configured=own.settings if own is not None and own.game == name else {},  # a run of another game is refused
+        configured={} if continued is None else continued.settings,
+        secrets=() if continued is None else continued.secrets,
     )
     with contextlib.ExitStack() as stack:
         console = _console() if progress else _silent(stack)

@@ -16,12 +16,12 @@ from games.core import parameters_in, parameters_of
 from zerofleet.presets import Preset, preset
 from zerofleet.presets.descriptions import description
 from zerofleet.presets.experiment import PARTS, SERVICES, Experiment, part_of, setting_text
+from zerofleet.presets.secret_settings import is_secret
 
 __all__ = ["commented"]
 
 _WIDTH = 118
 _BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-_SECRET = re.compile(r"token|password|secret|://[^/\s:@]*:[^/\s]*@")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD = """\
 # Experiment file of Zerofleet: the complete configuration of a run. `zerofleet run --config FILE` runs it.
@@ -32,7 +32,7 @@ _HEAD = """\
 def commented(experiment: Experiment) -> str:
     """Return the text of an experiment file with every setting of the preset's parts, and the settings of services.
 
-    Secrets of services are omitted. Raises `ConfigurationError` and `GameError` as `Experiment` does.
+    Of secret settings only the names are written. Raises `ConfigurationError` and `GameError` as `Experiment` does.
     """
     blocks = [_HEAD, *_decided(experiment), *_parameters(experiment)]
     base, chosen = preset(experiment.build_game(), experiment.preset), experiment.build_preset()
@@ -53,6 +53,10 @@ def _decided(experiment: Experiment) -> Iterator[str]:
     yield f"# Machine size; its preset supplies missing settings.\npreset = {_toml(experiment.preset)}\n"
     seed = "# seed = 0" if experiment.seed is None else f"seed = {experiment.seed}"
     yield f"# Seed of all random choices, 0 to 2^63 - 1; without it each new run draws its own.\n{seed}\n"
+    given = {name for name, text in experiment.settings.items() if name.partition(".")[0] in SERVICES and is_secret(name, text)}
+    if secrets := sorted(given | {*experiment.secrets}):
+        yield "# Secret settings, whose values are not stored: given with --set or in the environment.\n"
+        yield f"secrets = {_toml(secrets)}\n"
 
 
 def _parameters(experiment: Experiment) -> Iterator[str]:
@@ -68,7 +72,7 @@ def _services(settings: Mapping[str, str]) -> Iterator[str]:
         if own:
             yield f"\n# Settings of one service; `python -m {service} --help` lists them.\n[{service}]\n"
         for name, text in own.items():
-            if _SECRET.search(f"{name}={text}"):
+            if is_secret(name, text):
                 yield f"# {name}: a secret, not stored here\n"
             else:
                 yield f"{'.'.join(map(_key, name.split('.')))} = {_from_text(text)}\n"

@@ -3,6 +3,7 @@
     game = "connect_four"
     preset = "laptop"           # supplies settings that the file omits
     seed = 7                    # drawn when the run is created if missing
+    secrets = ["trainer.token"] # names of secret settings, which the command or the environment gives
     [parameters]                # of the game
     rows = 6
     [search]                    # a part of the preset
@@ -60,8 +61,14 @@ PARTS: Mapping[str, type[BaseModel]] = {
 }
 """Parts of a preset by name; a learner of another package adds one of its own (`part_of`)."""
 
-_KINDS: Mapping[str, type] = {"game": str, "preset": str, "seed": int, **dict.fromkeys(("parameters", *PARTS, *SERVICES), dict)}
-_WORDS = {str: "a string", int: "an integer", dict: "a table", bool: "a boolean", float: "a number"}
+_KINDS: Mapping[str, type] = {
+    "game": str,
+    "preset": str,
+    "seed": int,
+    "secrets": list,
+    **dict.fromkeys(("parameters", *PARTS, *SERVICES), dict),
+}
+_WORDS = {str: "a string", int: "an integer", list: "an array", dict: "a table", bool: "a boolean", float: "a number"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,8 @@ class Experiment:
     """Game parameters, as text."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings by dotted name, as text: a part of the preset (`search.simulations`) or a service (`trainer.log_level`)."""
+    secrets: tuple[str, ...] = ()
+    """Names of secret settings whose values are not stored: of a service (`trainer.token`), or variables of the environment."""
 
     def build_game(self) -> Game:
         """Return the game; raises `GameError`."""
@@ -195,13 +204,16 @@ def _experiment(tree: Mapping[str, Any]) -> Experiment:
         raise ConfigurationError(f"preset = {chosen!r} does not exist; choose one of {', '.join(PRESETS)}")
     if "seed" in tree:
         check_seed(tree["seed"])
+    secrets = tree.get("secrets", [])
+    for name in secrets:
+        _require_kind("secrets: entry", name, str)
     base = preset(make(tree["game"], **parameters), chosen)
     settings: dict[str, str] = {}
     for part in [*(PARTS.keys() & tree.keys()), *own]:
         settings |= _settings_of_part(part, part_of(base, part), tree[part])
     for service in SERVICES:
         settings |= {name: setting_text(value) for name, value in _leaves(tree.get(service, {}), service)}
-    return Experiment(tree["game"], chosen, tree.get("seed"), parameters, settings)
+    return Experiment(tree["game"], chosen, tree.get("seed"), parameters, settings, tuple(secrets))
 
 
 def _parameters(game: str, given: Mapping[str, Any]) -> dict[str, str]:
@@ -274,9 +286,11 @@ def _shown(value: Any) -> str:
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted names and values of a table, nested tables flattened."""
+    """Yield the dotted names and values of a table, nested tables flattened; raises `ConfigurationError` for an empty key."""
     if not isinstance(value, dict):
         yield name, value
         return
     for key, below in value.items():
+        if not key:
+            raise ConfigurationError(f'{name}: a key is ""; want the name of a setting, such as trainer.log_level')
         yield from _leaves(below, f"{name}.{key}")

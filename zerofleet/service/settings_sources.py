@@ -61,7 +61,7 @@ def secret_files(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[
 def from_arguments(cls: type[BaseSettings], arguments: Sequence[str]) -> dict[str, Any]:
     """Return the values on a command line of `--name value` and `--name=value`.
 
-    Raises `ConfigurationError` for an unknown name (suggesting the closest) or a missing value.
+    Raises `ConfigurationError` for an unknown name (suggesting the closest), an empty one or a missing value.
     """
     variables = {}
     rest = iter(arguments)
@@ -70,6 +70,8 @@ def from_arguments(cls: type[BaseSettings], arguments: Sequence[str]) -> dict[st
             raise ConfigurationError(f"unexpected argument {argument!r}; settings are given as --name value")
         option, equals, value = argument[2:].partition("=")
         name = option.replace("-", "_").replace("__", ".")
+        if not all(name.split(".")):
+            raise ConfigurationError(f"--{option}: the name of the setting has an empty part; want --name value")
         _check_known(cls, name, argument)
         if not equals:
             following = next(rest, None)

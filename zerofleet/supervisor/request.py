@@ -13,7 +13,9 @@ from games.core import Game
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
 from zerofleet.presets.experiment import Experiment, settings_in_environment
+from zerofleet.presets.secret_settings import is_secret, require_secrets, secrets_in_environment
 from zerofleet.service.settings import ENVIRONMENT_PREFIX
+from zerofleet.storage.run_paths import RunPaths
 from zerofleet.storage.runs import check_seed
 
 __all__ = ["RunRequest", "parse_duration", "split_settings"]
@@ -44,6 +46,8 @@ class RunRequest:
     """Experiment file."""
     configured: Mapping[str, str] = field(default_factory=dict)
     """Settings of the experiment file or of the run to resume, by dotted name; `overrides` take precedence."""
+    secrets: tuple[str, ...] = ()
+    """Names of the secret settings of the experiment file or of the run to resume."""
     has_pages: bool = False
     """Whether the web application runs beside the services."""
 
@@ -56,14 +60,22 @@ class RunRequest:
     @property
     def experiment(self) -> Experiment:
         """Configuration of the run."""
-        return Experiment(self.game, self.preset, self.seed, self.parameters, {**self.configured, **self.overrides})
+        settings = {**self.configured, **self.overrides}
+        return Experiment(self.game, self.preset, self.seed, self.parameters, settings, self.secrets)
 
     def with_environment(self, variables: Mapping[str, str]) -> Self:
         """Return the request with the settings of the preset's parts in the environment, which the experiment file overrides.
 
-        So the experiment of a new run has them, and a resumed run too.
+        So the experiment of a new run has them, and a resumed run too. It has the names of secret settings as well. Raises
+        `ConfigurationError` if a secret setting of the experiment is missing.
         """
-        return replace(self, configured={**settings_in_environment(variables, ENVIRONMENT_PREFIX), **self.configured})
+        source = self.config or RunPaths(self.run_dir).experiment
+        require_secrets(self.secrets, self.experiment.settings, variables, prefix=ENVIRONMENT_PREFIX, source=source)
+        return replace(
+            self,
+            configured={**settings_in_environment(variables, ENVIRONMENT_PREFIX), **self.configured},
+            secrets=tuple(sorted({*self.secrets, *secrets_in_environment(variables, ENVIRONMENT_PREFIX)})),
+        )
 
     def build_game(self) -> Game:
         """Return the game; raises `GameError`."""
@@ -82,11 +94,12 @@ class RunRequest:
         return {name: value for (owner, _, name), value in found if owner == service}
 
     def command(self, *, with_duration: bool = True) -> str:
-        """Return the equivalent command line."""
+        """Return the equivalent command line, apart from secret settings."""
         words = ["zerofleet", "run", self.game, "--preset", self.preset]
         if self.config is not None:
             words += ["--config", str(self.config)]
-        for name, value in {**self.parameters, **self.overrides}.items():
+        shown = {name: value for name, value in self.overrides.items() if not is_secret(name, value)}
+        for name, value in {**self.parameters, **shown}.items():
             words += ["--set", f"{name}={value}"]
         words += ["--run-dir", str(self.run_dir)]
         if self.workers != 1:
@@ -115,7 +128,7 @@ def parse_duration(text: str) -> float:
 def split_settings(items: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """Split `NAME=VALUE` items into game parameters (`rows=4`) and settings (`search.simulations=50`).
 
-    Raises `ConfigurationError` for an item without name or value, and for a duplicate.
+    Raises `ConfigurationError` for an item without name or value, an empty part of a name, and a duplicate.
     """
     parameters: dict[str, str] = {}
     overrides: dict[str, str] = {}
@@ -123,6 +136,8 @@ def split_settings(items: Sequence[str]) -> tuple[dict[str, str], dict[str, str]
         name, equals, value = (part.strip() for part in item.partition("="))
         if not (name and equals and value):
             raise ConfigurationError(f"--set {item!r} is not NAME=VALUE, such as rows=4 or search.simulations=50")
+        if not all(part.strip() for part in name.split(".")):
+            raise ConfigurationError(f"--set: the name {name!r} has an empty part; want GROUP.KEY, such as trainer.log_level")
         group = overrides if "." in name else parameters
         if name in group:
             raise ConfigurationError(f"--set {name} is given twice")

@@ -100,6 +100,7 @@ def run(
         overrides=overrides,
         config=config,
         configured=begun.settings,
+        secrets=begun.secrets,
         has_pages=ui,
     )
     if ui:
