@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,15 +14,18 @@ import pytest
 import games
 from games import core
 from games.rock_paper_scissors import NAMES
+from zerofleet.cli.reproduce.drawings import draw_behaviour
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.strength.behaviour.catalogue import check_table, new_collector
 from zerofleet.strength.behaviour.collector import Reading, collect
+from zerofleet.strength.behaviour.collector import table_of as collector_table
 from zerofleet.strength.behaviour.finished import FinishedGame, of_moves
 from zerofleet.strength.behaviour.openings import FirstPosition, ask, openings_table, played_first
 from zerofleet.strength.behaviour.placements import Placements
 from zerofleet.strength.behaviour.sources import Sitting, played_games
-from zerofleet.strength.behaviour.tables import BehaviourTable, Column, Measured, as_csv, as_json
+from zerofleet.strength.behaviour.tables import BehaviourTable, Column, Measured, as_csv, as_json, as_stored, read_stored
+from zerofleet.strength.behaviour.text import headings, text_rows
 from zerofleet.strength.matches import MatchSettings, Player
 
 TIC_TAC_TOE = games.make("tic_tac_toe")
@@ -114,6 +118,23 @@ def test_the_lines_of_the_thesis_are_counted_with_their_results():
     middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     assert share.value == pytest.approx(13.1131, abs=1e-4)
     assert [share.low, share.high] == pytest.approx([100 * (middle + s * half) / (1 + z * z / n) for s in (-1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("game", "name"),
+    [(game, name) for game in ("take_six", "rock_paper_scissors", "tic_tac_toe") for name in ("lines", "values", "placements")]
+    + [("take_six", "turns"), ("rock_paper_scissors", "turns")],
+)
+def test_a_table_of_no_games_is_empty_and_says_so(game, name):
+    made = partial(new_collector, name, games.make(game), Reading())
+    assert list(made().rows()) == []
+    for table in (collector_table(made(), games=0), collect(made, []), collect(made, [], versions=[])):
+        assert (table.rows, table.games, table.notes) == ((), 0, ("no games, so the table is empty",))
+        assert as_csv(table) == ",".join(column.key for column in table.columns) + "\n"
+        assert read_stored(as_stored(table)) == table
+        assert text_rows(table) == []
+        assert len(headings(table)) == len(table.columns)
+        assert draw_behaviour(table, "f") == ""
 
 
 def test_results_of_a_line_are_those_of_the_seat():

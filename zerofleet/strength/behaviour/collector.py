@@ -47,7 +47,7 @@ class Collector(Protocol):
         ...
 
     def rows(self) -> Sequence[tuple[Cell, ...]]:
-        """Return the rows of the games so far, one at least."""
+        """Return the rows of the games so far; none without games."""
         ...
 
 
@@ -62,7 +62,7 @@ class CollectorMaker(Protocol):
 def table_of(collector: Collector, *, games: int) -> BehaviourTable:
     """Return the table of the games that a collector has counted."""
     rows = tuple(tuple(row) for row in collector.rows())
-    return BehaviourTable(collector.name, collector.title, collector.columns, rows, games, collector.kind)
+    return BehaviourTable(collector.name, collector.title, collector.columns, rows, games, collector.kind, _notes(games))
 
 
 def collect(make: CollectorMaker, games: Iterable[FinishedGame], *, versions: Sequence[int] | None = None) -> BehaviourTable:
@@ -88,4 +88,8 @@ def collect(make: CollectorMaker, games: Iterable[FinishedGame], *, versions: Se
         columns = (Column("version", "version"), *columns)
     for version in sorted(parts):
         rows += [(version, *row) if versions is not None else tuple(row) for row in parts[version].rows()]
-    return BehaviourTable(empty.name, empty.title, columns, tuple(rows), count, empty.kind)
+    return BehaviourTable(empty.name, empty.title, columns, tuple(rows), count, empty.kind, _notes(count))
+
+
+def _notes(games: int) -> tuple[str, ...]:
+    return () if games else ("no games, so the table is empty",)

@@ -39,6 +39,8 @@ class Placements:
 
     def rows(self) -> Sequence[tuple[Cell, ...]]:
         """See `Collector.rows`."""
+        if not self._scores:
+            return []
         scores = np.array(self._scores, dtype=np.float64)
         better = (scores[:, None, :] > scores[:, :, None] + DRAW_TOLERANCE).sum(axis=2)  # [N, P] players placed better
         games, players = scores.shape

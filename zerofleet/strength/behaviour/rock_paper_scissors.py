@@ -62,7 +62,7 @@ class RockPaperScissorsTurns:
 
     def rows(self) -> Sequence[tuple[Cell, ...]]:
         """See `Collector.rows`."""
-        turns = max(len(choices) for choices in self._choices)
+        turns = max((len(choices) for choices in self._choices), default=0)
         edges = np.unique(np.linspace(0, turns, min(turns, _PARTS) + 1).round().astype(int)).tolist()
         return [self._row(first, end) for first, end in pairwise(edges)]
 

@@ -40,6 +40,8 @@ class Values:
     def rows(self) -> Sequence[tuple[Cell, ...]]:
         """See `Collector.rows`."""
         rows: list[tuple[Cell, ...]] = []
+        if not self._results:
+            return rows
         for place, centre in enumerate(np.linspace(-1.0, 1.0, self._bins)):
             searched = share_of([shares[place] for shares in self._positions]) if self._positions else None
             rows.append((float(centre) + 0.0, share_of([shares[place] for shares in self._results]), searched))
