@@ -27,7 +27,9 @@ MODEL = "tic_tac_toe"
 def folder(run_with_champion, tmp_path):
     """Return a folder with one run that has a history and a rated champion."""
     run = shutil.copytree(run_with_champion, tmp_path / "runs" / "one")
-    (run / "metrics" / "run.jsonl").write_text('{"at": "2026-11-23T02:00:00+00:00", "games_stored": 1234, "step": 56}\n{"at"')
+    (run / "metrics" / "run.jsonl").write_text(
+        '{"at": "2026-11-23T02:00:00+00:00", "elapsed_s": 9, "games_stored": 1234, "step": 56}\n{"at"'
+    )
     tallies = [Tallied(first="model:1", second="random", points=15, games=20)]
     EventJournal(run / "gatekeeper" / "journal.jsonl", model=MODEL).rewrite(tallies)
     return tmp_path / "runs"

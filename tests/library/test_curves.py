@@ -89,6 +89,30 @@ def test_a_second_session_with_larger_counts_at_once_is_not_taken_for_the_first(
     assert values(of_rows(tmp_path, rows, points=1), "resigned_share") == [0.6]
 
 
+@pytest.mark.parametrize(
+    "damage", [{"elapsed_s": None}, {"elapsed_s": float("nan")}, {"elapsed_s": "9"}, {"at": ""}, {"at": None}]
+)
+def test_damaged_rows_without_a_time_do_not_count(tmp_path: Path, damage: dict[str, object]) -> None:
+    rows = [counts(10.0 * i, ended_result=9 * i, ended_resigned=i, target_entropy=1.0) for i in range(6)]
+    whole = of_rows(tmp_path, rows, points=2)
+    damaged = {**rows[3], "ended_resigned": 1_000, "target_entropy": 99.0, **damage}
+    for place in (0, 3, 6):
+        assert of_rows(tmp_path, [*rows[:place], damaged, *rows[place:]], points=2) == whole
+    again = [counts(10.0 * i, ended_result=50, ended_resigned=50) for i in range(1, 3)]
+    assert of_rows(tmp_path, [*rows, damaged, *again], points=3) == of_rows(tmp_path, [*rows, *again], points=3)
+    with pytest.raises(InvalidRequest, match="has no diagnostics"):
+        of_rows(tmp_path, [damaged], points=2)
+
+
+def test_a_row_without_a_count_leaves_its_growth_to_the_next_one(tmp_path: Path) -> None:
+    rows = [counts(10.0 * i, ended_result=9 * i, ended_resigned=i) for i in range(6)]
+    rows[3] |= {"ended_result": None, "ended_resigned": None}
+    assert values(of_rows(tmp_path, rows, points=1), "resigned_share") == [pytest.approx(0.1)]
+    rows = [counts(0.0), counts(10.0, wins_taken=60, wins_overlooked=40), counts(20.0, wins_taken=None, wins_overlooked=40)]
+    rows.append(counts(30.0, wins_taken=60, wins_overlooked=140))
+    assert values(of_rows(tmp_path, rows, points=1), "overlooked_share") == [0.7]
+
+
 def test_rows_of_earlier_releases_have_no_values(tmp_path: Path) -> None:
     rows = [{**NO_DIAGNOSTICS, "elapsed_s": 10.0 * i} for i in range(5)]
     rows += [counts(10.0 * i, ended_result=i, target_entropy=1.0) for i in range(5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 from test_arithmetic import COSTS, LAPTOP
 
 from zerofleet.errors import InvalidRequest
+from zerofleet.library.metrics import read_metrics
 from zerofleet.library.planning.plan import Limits, make_plan
 from zerofleet.library.planning.run_habits import habits_of, like_run
 
@@ -86,8 +88,13 @@ def test_rows_of_an_earlier_release_without_evaluations_are_refused(missing):
         habits_of(columns)
 
 
-def test_damaged_rows_without_a_time_do_not_count():
-    unknown = (math.nan,) * len(NAMES)
-    assert habits_of(metrics([unknown, *RECORDED, unknown])) == habits_of(metrics(RECORDED))
+def test_damaged_rows_without_a_time_do_not_count(tmp_path):
+    def written(*lines):
+        (tmp_path / "run.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        return read_metrics(tmp_path)
+
+    rows = [{"at": "2026-11-24T10:00:00+00:00", **dict(zip(NAMES, row, strict=True))} for row in RECORDED]
+    untimed = [{**rows[-1], "elapsed_s": time} for time in (None, math.nan, "600", True)]
+    assert habits_of(written(untimed[0], *rows[:4], *untimed, *rows[4:], *untimed)) == habits_of(metrics(RECORDED))
     with pytest.raises(InvalidRequest, match="no metrics"):
-        habits_of(metrics([unknown]))
+        habits_of(written(*untimed))

@@ -113,13 +113,13 @@ class MetricsReader:
 def read_metrics(directory: Path) -> Metrics:
     """Read the metrics in a run's directory for them; files that are not there have no rows.
 
-    A damaged line is left out and counted. Raises `OSError` for anything but a regular file.
+    A damaged line, such as one without a time, is left out and counted. Raises `OSError` for anything but a regular file.
     """
     return MetricsReader(directory, whole_bytes=math.inf).read()
 
 
 def _trainer_row(stored: dict[str, Any]) -> dict[str, Any]:
-    return {_trainer_name(name): value for name, value in stored.items()}
+    return _timed({_trainer_name(name): value for name, value in stored.items()}, "time_s")
 
 
 def _trainer_name(name: str) -> str:
@@ -127,8 +127,15 @@ def _trainer_name(name: str) -> str:
 
 
 def _run_row(stored: dict[str, Any]) -> dict[str, Any]:
-    at = stored.pop("at", "")
-    return {"time_s": datetime.fromisoformat(at).timestamp() if at else math.nan, **stored}
+    return _timed({"time_s": datetime.fromisoformat(stored.pop("at", "")).timestamp(), **stored}, "time_s", "elapsed_s")
+
+
+def _timed(row: dict[str, Any], *times: str) -> dict[str, Any]:
+    """Return a row if it has its times; raises `ValueError` for a damaged one, which would have no place on any axis."""
+    for name in times:
+        if isinstance(time_s := row.get(name), bool) or not isinstance(time_s, int | float) or not math.isfinite(time_s):
+            raise ValueError(f"{name} is {time_s!r}; want a number of seconds")
+    return row
 
 
 def _columns(group: str, rows: Rows) -> dict[str, np.ndarray]:

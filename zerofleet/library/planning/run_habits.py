@@ -43,8 +43,7 @@ def habits_of(metrics: Mapping[str, np.ndarray]) -> RunHabits:
 
     Raises `InvalidRequest` for a run with fewer than `FEWEST_GAMES` games in that time.
     """
-    timed = np.isfinite(metrics["run.elapsed_s"])  # a damaged row may have no time
-    elapsed = metrics["run.elapsed_s"][timed]
+    elapsed = metrics["run.elapsed_s"]
     if len(elapsed) == 0:
         raise InvalidRequest("the run has no metrics; let it play before a fleet is planned like it")
     restarts = np.flatnonzero(np.diff(elapsed) < 0.0)  # the counters begin again with each session
@@ -52,7 +51,7 @@ def habits_of(metrics: Mapping[str, np.ndarray]) -> RunHabits:
     first = begins + int(np.flatnonzero(elapsed[begins:] >= elapsed[-1] - PERIOD_S)[0])
 
     def growth(name: str) -> float:
-        column = metrics[f"run.{name}"][timed] if f"run.{name}" in metrics else np.zeros(len(elapsed))
+        column = metrics[f"run.{name}"] if f"run.{name}" in metrics else np.zeros(len(elapsed))
         return float(column[-1] - column[first])
 
     games, moves, own = growth("games"), growth("moves"), growth("selfplay_evaluations")
