@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import given, settings, strategies
 
 # The first example may wait for the compiler, and time says little on a shared machine.
 settings.register_profile("zerofleet", deadline=None)
@@ -45,8 +45,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Leave the thousands of tests and their modules out of all collections."""
+    """Leave the thousands of tests and their modules out of all collections.
+
+    The first example makes hypothesis register its random source, which it looks for among the objects that collections
+    search: with Python 3.14 those hold the dictionary of its thread before the first example, and lose it here.
+    """
+    _first_example()
     gc.freeze()
+
+
+@settings(max_examples=1, database=None)
+@given(strategies.none())
+def _first_example(_: None) -> None:
+    """Do nothing."""
 
 
 class ObjectServer:

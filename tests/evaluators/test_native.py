@@ -8,6 +8,7 @@ import gc
 import itertools
 import mmap
 import os
+import platform
 import re
 import selectors
 import subprocess
@@ -30,7 +31,18 @@ from zerofleet.contracts.manifests import Golden, Manifest
 from zerofleet.errors import CorruptModel
 from zerofleet.evaluators.native import Unsupported, library, load_native, plan
 from zerofleet.evaluators.native import split as split_weights
-from zerofleet.evaluators.native.build import FOLDER, LIBRARY, BuildFailed, build, fingerprint
+from zerofleet.evaluators.native.build import (
+    _COMMON,
+    _PORTABLE,
+    _X86,
+    FOLDER,
+    LIBRARY,
+    BuildFailed,
+    _compiler,
+    _defined,
+    build,
+    fingerprint,
+)
 from zerofleet.evaluators.native.plan import plan_of
 from zerofleet.evaluators.native.split import split
 from zerofleet.evaluators.native.tiles import tiling
@@ -207,6 +219,51 @@ def test_batches_of_any_size_on_any_number_of_threads_give_each_row_its_own_answ
         alone = network.evaluate([states[row : row + 1]], [legal[row : row + 1]])
         for one, every in zip(alone, together, strict=True):
             np.testing.assert_array_equal(one[0], every[row])
+
+
+PRODUCTS = """
+#include "winograd.h"
+
+int lanes(void) { return LANES; }
+
+void multiply(long rows, int columns, int k, const float *a, const float *b, float *c) {
+    product(rows, columns, k, a, k, b, c, columns);
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tuning", ["", "-mtune=znver3", "-march=native"])
+@pytest.mark.parametrize("instructions", [name for name in instruction_sets() if name != "amx"])
+def test_a_row_of_a_product_is_the_same_alone_and_among_others_however_the_compiler_is_tuned(tmp_path, instructions, tuning):
+    """Unless they are fused explicitly, gcc 12 splits the sums of some tiles when tuned for znver3, and gcc 16 always."""
+    name, size, rows, flags = next(known for known in (_PORTABLE, *_X86) if known[0] == instructions)
+    source, made = tmp_path / "products.c", tmp_path / "products.so"
+    source.write_text(PRODUCTS)
+    tuned = tuning.split() if platform.machine() == "x86_64" else []
+    subprocess.run(
+        [*_compiler(), *_COMMON, *flags, *tuned, *_defined(name, size, rows), f"-I{FOLDER}", "-shared", source, "-o", made],
+        check=True,
+        timeout=300,
+    )
+    compiled = ctypes.CDLL(str(made))
+    lanes, k, rng = compiled.lanes(), 96, np.random.default_rng(4)
+    left = rng.normal(size=(2 * rows, k)).astype(np.float32)
+    panels = [rng.normal(size=(k, width)).astype(np.float32) for width in (2 * lanes, lanes)]
+    packed = np.concatenate([panel.ravel() for panel in panels])
+
+    def multiplied(given: np.ndarray) -> np.ndarray:
+        answer = np.empty((len(given), 3 * lanes), np.float32)
+        pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in (given, packed, answer))
+        compiled.multiply(ctypes.c_long(len(given)), 3 * lanes, k, *pointers)
+        return answer
+
+    together = multiplied(left)
+    exact, right = left.astype(float), np.concatenate(panels, axis=1).astype(float)
+    bound = 2 * k * 2.0**-24 * (np.abs(exact) @ np.abs(right))  # a product and a sum rounded for each term
+    assert (np.abs(together - exact @ right) <= bound).all()
+    for count in range(1, 2 * rows):
+        np.testing.assert_array_equal(multiplied(left[:count]), together[:count])
 
 
 def test_calls_at_once_on_one_network_give_each_its_own_answers(tmp_path):

@@ -26,15 +26,28 @@ enum { LANES = ZF_VECTOR_BYTES / 4, ROWS = ZF_ROWS };
 
 /* Negative numbers become 0 and NaN stays NaN, as in TorchScript: the answers of a network that is not finite must show it.
  * The maximum of x86 returns its second operand when either is NaN. */
-#if defined __AVX512F__
+#if ZF_VECTOR_BYTES == 64
 INLINE vec relu(vec x) { return _mm512_max_ps(_mm512_setzero_ps(), x); }
-#elif defined __AVX__
+#elif ZF_VECTOR_BYTES == 32
 INLINE vec relu(vec x) { return _mm256_max_ps(_mm256_setzero_ps(), x); }
 #else
 INLINE vec relu(vec x) {
     const vec zero = {0};
     return (vec)((mask)x & ~(mask)(x < zero));
 }
+#endif
+
+/* a b + c, rounded once where the processor has the instruction. A compiler that may choose fuses the sums of some tiles only:
+ * gcc 16, and gcc 12 with -mtune=znver3, split those of one row and one vector (--param=avoid-fma-max-bits). The answer of a
+ * position would then depend on the number of positions beside it. */
+#if ZF_VECTOR_BYTES == 64
+INLINE vec fused(float a, vec b, vec c) { return _mm512_fmadd_ps(_mm512_set1_ps(a), b, c); }
+#elif ZF_VECTOR_BYTES == 32
+INLINE vec fused(float a, vec b, vec c) { return _mm256_fmadd_ps(_mm256_set1_ps(a), b, c); }
+#elif defined __FMA__
+INLINE vec fused(float a, vec b, vec c) { return _mm_fmadd_ps(_mm_set1_ps(a), b, c); }
+#else
+INLINE vec fused(float a, vec b, vec c) { return c + a * b; }
 #endif
 
 /* ---- products of matrices --------------------------------------------------------------------------------------- */
@@ -54,7 +67,7 @@ INLINE void tile(int rows, int vectors, int k, const float *a, long a_stride, co
         b += vectors * LANES;
         UNROLL for (int i = 0; i < rows; i++) {
             const float left = a[i * a_stride + n];
-            UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += left * right[j];
+            UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = fused(left, right[j], sum[i][j]);
         }
     }
     UNROLL for (int i = 0; i < rows; i++)
