@@ -24,7 +24,7 @@ def seen_picture(game: Game, state: State, viewer: int) -> str:
 
 
 def undealt_picture(game: Game, start: State) -> str | None:
-    """Return the position where play begins as SVG, as everybody sees it before the deal.
+    """Return the position where play begins as SVG, as all players see it before the deal.
 
     None for a game with a deal that does not draw its table without one (`draw_svg_undealt`).
     """

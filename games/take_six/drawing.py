@@ -45,7 +45,7 @@ def draw_svg_undealt(deck: Deck) -> str:
     """Return the table before the deal as an SVG document: empty rows, and hands face down."""
     state = np.zeros(table.hand(deck, deck.players), dtype=np.uint64)
     for seat in range(deck.players):
-        for card in range(table.HAND):  # any ones: nobody sees their faces
+        for card in range(table.HAND):  # any ones: they lie face down
             cards.put(state, table.hand(deck, seat), card)
     return draw_svg(deck, state, _NOBODY, headline="before the deal")
 

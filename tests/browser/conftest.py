@@ -80,9 +80,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory, golden: ModuleType) -> Path:
 
 @pytest.fixture(scope="session")
 def copied(runs: Path) -> Callable[[str], Path]:
-    """Return the function that copies the run `golden` under another name; it fails for the name of another run, even a removed one.
+    """Return the function that copies the run `golden` under another name; it fails for a name used before.
 
-    The pages keep what they read of a run, and its last states for a second, by the name of the run.
+    The pages keep what they read of a run, and its last states for a second, by the name of the run, removed ones too.
     """
     taken = {"golden", HOSTILE}
 

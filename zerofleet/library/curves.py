@@ -111,7 +111,7 @@ def _values(
 
 
 def growth(counts: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """Return the increase of a count since the last row that has it, or since 0 where a session begins; 0 where it is unknown."""
+    """Return the increase of a count since the last row that has it, or since 0 where a session begins; 0 where unknown."""
     rows = np.flatnonzero(np.isfinite(counts))
     known, session = counts[rows], np.cumsum(begins)[rows]
     continues = np.concatenate(([False], session[1:] == session[:-1]))[: len(rows)]

@@ -1,4 +1,4 @@
-"""Place of an announce file, by which a service's own file is told from a copy of it."""
+"""Place of an announce file, which distinguishes the file of a service from a copy of it."""
 
 from __future__ import annotations
 
