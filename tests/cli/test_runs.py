@@ -121,7 +121,7 @@ def test_the_status_of_a_stopped_run_is_its_last_one(zerofleet, folder, monkeypa
         assert "1,234" in shown
     told = zerofleet("status", "--json").json()
     assert (told["name"], told["overview"]["is_live"]) == ("one", False)
-    assert told["overview"]["figures"] == {"games_stored": 1234, "step": 56}
+    assert told["overview"]["figures"] == {"elapsed_s": 9, "games_stored": 1234, "step": 56}
 
 
 @pytest.mark.parametrize(
