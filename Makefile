@@ -156,5 +156,5 @@ format: venv ## format the code and apply safe fixes
 	$(BIN)/ruff check --fix
 
 clean: ## remove the environment and tools' caches; runs stay
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './runs/*' -prune -exec rm -rf {} +

@@ -29,7 +29,7 @@ def test_a_simulation_in_which_no_request_of_the_match_was_answered_has_no_times
 
 def row(at, games):
     evaluations = {"selfplay_evaluations": 130 * games, "match_evaluations": 13 * games, "ladder_evaluations": 0}
-    return json.dumps({"elapsed_s": at, "games": games, "moves": 17 * games, **evaluations})
+    return json.dumps({"at": "2026-11-24T10:00:00+00:00", "elapsed_s": at, "games": games, "moves": 17 * games, **evaluations})
 
 
 def test_a_plan_like_a_run_has_its_games_and_the_share_of_its_gate(zerofleet, tmp_path):

@@ -229,7 +229,8 @@ def test_threads_that_read_a_growing_run_find_what_a_fresh_look_finds(opened: Op
     journal.rewrite(events[:2])
     opened.paths.metrics.mkdir(exist_ok=True)
     metrics, ended, faults = opened.paths.metrics / "run.jsonl", threading.Event(), []
-    append_plain(metrics, '{"step": 0}\n')
+    timed = {"at": "2026-11-24T10:00:00+00:00", "elapsed_s": 1.0}
+    append_plain(metrics, json.dumps({**timed, "step": 0}) + "\n")
 
     def read() -> None:
         try:
@@ -249,7 +250,7 @@ def test_threads_that_read_a_growing_run_find_what_a_fresh_look_finds(opened: Op
         thread.start()
     for step, event in enumerate(events[2:], start=1):
         journal.append(event)
-        append_plain(metrics, json.dumps({"step": step}) + "\n")
+        append_plain(metrics, json.dumps({**timed, "step": step}) + "\n")
     for version in (3, 2):  # as a gatekeeper that is started again
         journal.rewrite(gate_match(version) + gate_match(2))
     ended.set()
