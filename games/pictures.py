@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from games import core
 from games.core import Game, State
 from games.kit import svg
 from games.positions import drawing
 
-__all__ = ["seen_picture", "undealt_picture"]
+__all__ = ["is_drawn_undealt", "seen_picture", "undealt_picture"]
 
 _CHARACTER, _ROW = 8.5, 18.0  # pixels
 
@@ -23,15 +25,17 @@ def seen_picture(game: Game, state: State, viewer: int) -> str:
     return _text_picture(drawing(game, state, viewer), game.spec().name)
 
 
-def undealt_picture(game: Game, start: State) -> str | None:
-    """Return the position where play begins as SVG, as all players see it before the deal.
+def is_drawn_undealt(game: Game) -> bool:
+    """Return whether `undealt_picture` can draw the game: one with a deal must draw its table without one."""
+    return game.spec().information != "hidden" or hasattr(game, "draw_svg_undealt")
 
-    None for a game with a deal that does not draw its table without one (`draw_svg_undealt`).
-    """
+
+def undealt_picture(game: Game, start: State) -> str:
+    """Return the position where play begins as SVG, as all players see it before the deal; see `is_drawn_undealt`."""
     if game.spec().information != "hidden":
         return seen_picture(game, start, 0)
-    own = getattr(game, "draw_svg_undealt", None)
-    return None if own is None else str(own())
+    draw_svg_undealt: Any = getattr(game, "draw_svg_undealt")  # noqa: B009 - an optional rule
+    return str(draw_svg_undealt())
 
 
 def _text_picture(text: str, title: str) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from pathlib import Path
 
 import games
+from games.core import Game
 from games.errors import GameError
 from ui.kept_rows import KeptRows, Rows
 from zerofleet.errors import RunDirectoryError, ZerofleetError
@@ -92,6 +93,10 @@ class Catalogue:
         if paths is None:
             raise UnknownRun(f"there is no run called {name!r} here")
         return self._present(name, paths)
+
+    def game(self, run: str | None, name: str, parameters: Mapping[str, str]) -> Game:
+        """Return the game of a run, else the one with this name and these parameters. Raises as `get`."""
+        return games.make(name, **parameters) if run is None else self.get(run).game
 
     def header(self, name: str) -> RunHeader:
         """Return the header of a run, without opening it if its game is installed. Raises as `get`."""

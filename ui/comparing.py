@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ui.catalogue import Catalogue, OpenRun
-from ui.endpoints import Endpoint, Parameter
+from ui.endpoints import Endpoint, Parameter, moves_in
 from ui.model_servers import ModelServers
 from ui.numbers import number_of
 from zerofleet.errors import InvalidRequest
@@ -163,7 +163,7 @@ class ComparisonEndpoints:
 
     async def compare_board(self, request: Request) -> Response:
         """Draw a position in the view of its player to move."""
-        run, moves = await self._run(request), _moves(request)
+        run, moves = await self._run(request), moves_in(request, MOST_TEXT)
         uid, ply = request.query_params.get("uid", ""), number_of(request, "ply", 0, 0, 1 << 31)
         picture = await asyncio.to_thread(lambda: drawn_position(run, uid=uid, ply=ply, moves=moves))
         headers = {"Cache-Control": f"private, max-age={BOARD_AGE_S}"}
@@ -206,7 +206,7 @@ def _wish(run: OpenRun, request: Request) -> Wish:
     first, second = _versions(run, request)
     if first == second:
         raise InvalidRequest(f"version {first} cannot be compared with itself; choose another version")
-    return Wish(run, (first, second), sample, _moves(request))
+    return Wish(run, (first, second), sample, moves_in(request, MOST_TEXT))
 
 
 def _weights(wish: Wish) -> tuple[str, ...]:
@@ -221,13 +221,6 @@ def _versions(run: OpenRun, request: Request) -> tuple[int, int]:
         if not asked.get(name):
             raise InvalidRequest(f"{name} is missing; give two versions, as first=1&second=champion")
     return version_named(run, asked["first"]), version_named(run, asked["second"])
-
-
-def _moves(request: Request) -> str:
-    moves = request.query_params.get("moves", "").strip()
-    if len(moves) > MOST_TEXT:
-        raise InvalidRequest(f"the moves have more than {MOST_TEXT} characters")
-    return moves
 
 
 def _order(request: Request) -> Order | None:

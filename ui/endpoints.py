@@ -26,7 +26,19 @@ from zerofleet.errors import (
 )
 from zerofleet.library.values import Value
 
-__all__ = ["API", "Endpoint", "Fault", "Parameter", "StrictValue", "openapi", "read_body", "read_json", "routes", "status_of"]
+__all__ = [
+    "API",
+    "Endpoint",
+    "Fault",
+    "Parameter",
+    "StrictValue",
+    "moves_in",
+    "openapi",
+    "read_body",
+    "read_json",
+    "routes",
+    "status_of",
+]
 
 API = "/api/v1"
 MAX_BODY_BYTES = 64 << 10
@@ -98,6 +110,14 @@ def read_json(content: bytes | str, kind: type[Body], name: str) -> Body:
     except pydantic.ValidationError as error:
         fault = error.errors(include_url=False)[0]
         raise InvalidRequest(f"{'.'.join(map(str, fault['loc'])) or name}: {fault['msg']}") from error
+
+
+def moves_in(request: Request, most: int = MOST_TEXT) -> str:
+    """Return the moves, in notation, of a query; empty without any. Raises `InvalidRequest` for more than `most` characters."""
+    text = request.query_params.get("moves", "")
+    if len(text) > most:
+        raise InvalidRequest(f"the moves have more than {most} characters")
+    return text.strip()
 
 
 def status_of(error: Exception) -> int:

@@ -11,7 +11,6 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-import games
 from games import core
 from games.core import Game, State
 from games.errors import InvalidDrawing
@@ -22,9 +21,14 @@ from ui.searches import Searches, run_while_connected
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.drawn_positions import DrawingBoard, drawing_board, drawing_in, drawn_start, moves_to
 
-__all__ = ["DrawnPosition", "SetupEndpoints"]
+__all__ = ["BOARD", "DrawnPosition", "SetupEndpoints", "chosen_game"]
 
 DEFAULT_GAME = "connect_four"  # as in the form of play
+BOARD = (
+    Parameter("game", "string", f"Name of the game, {DEFAULT_GAME} without one; that of the run, if one is given."),
+    Parameter("run", "string", "Run with the board."),
+)
+"""Parameters of a request that `chosen_game` reads."""
 MOST_DRAWINGS = 2  # searches at a time: each is Python code and remembers up to a million positions, about 100 MB
 MOST_STONES = 1000  # of a drawing: boards have fewer cells
 _NO_BOARD = DrawingBoard(cells=(), picture="", colours=(), start={}, asks_mover=False)
@@ -114,14 +118,10 @@ class SetupEndpoints:
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Return the endpoints."""
-        query = (
-            Parameter("game", "string", "Name of the game, connect_four without one; that of the run, if one is given."),
-            Parameter("run", "string", "Run with the board."),
-        )
         found = "Where play begins with a drawn position"
         return (
-            Endpoint("/setup", self.setup, "Board on which a position can be drawn", SetupBoard, query=query),
-            Endpoint("/setup/board", self.setup_board, "The empty board as a picture", "image/svg+xml", query=query),
+            Endpoint("/setup", self.setup, "Board on which a position can be drawn", SetupBoard, query=BOARD),
+            Endpoint("/setup/board", self.setup_board, "The empty board as a picture", "image/svg+xml", query=BOARD),
             Endpoint("/setup/moves", self.setup_moves, found, SetupMoves, method="POST", body=Drawing),
         )
 
@@ -137,18 +137,17 @@ class SetupEndpoints:
     async def setup_moves(self, request: Request) -> BaseModel:
         """Read the position, or search for moves to it; the search ends when the client disconnects."""
         drawing = await read_body(request, Drawing)
-        game = await self._game(drawing.run, drawing.game, drawing.parameters)
+        game = await asyncio.to_thread(self._catalogue.game, drawing.run, drawing.game, drawing.parameters)
         found: SetupMoves = await run_while_connected(request, self._searches, _beginning, game, drawing)
         return found
 
     async def _asked(self, request: Request) -> Game:
-        return await self._game(request.query_params.get("run"), request.query_params.get("game", DEFAULT_GAME), {})
+        return await asyncio.to_thread(chosen_game, self._catalogue, request)
 
-    async def _game(self, run: str | None, name: str, parameters: dict[str, str]) -> Game:
-        """Return the game of a request. Raises `GameError`, `UnknownRun`."""
-        if run is not None:
-            return (await asyncio.to_thread(self._catalogue.get, run)).game
-        return await asyncio.to_thread(games.make, name, **parameters)
+
+def chosen_game(catalogue: Catalogue, request: Request) -> Game:
+    """Return the game whose board a request asks for. Raises `GameError`, `UnknownRun`."""
+    return catalogue.game(request.query_params.get("run"), request.query_params.get("game", DEFAULT_GAME), {})
 
 
 def _board(game: Game) -> SetupBoard:

@@ -19,7 +19,7 @@ from games.core import Game
 from games.kit import svg
 from games.positions import move_names, read_moves, replay
 from ui.catalogue import Catalogue
-from ui.endpoints import Endpoint, Parameter, StrictValue
+from ui.endpoints import Endpoint, Parameter, StrictValue, moves_in
 from ui.event_stream import Events, streamed
 from ui.searches import MOST_SEARCHES, Searches, run_while_connected
 from zerofleet.agents.exact.solver import fits
@@ -131,14 +131,9 @@ class SolvingEndpoints:
 
     async def _position(self, request: Request) -> tuple[Game, list[int]]:
         """Return the board and the moves of a request. Raises `InvalidRequest`, `GameError`, `UnknownRun`."""
-        asked, text = request.query_params, request.query_params.get("moves", "")
-        if len(text) > MOST_TEXT:
-            raise InvalidRequest(f"the moves have more than {MOST_TEXT} characters")
-        if "run" in asked:
-            game = (await asyncio.to_thread(self._catalogue.get, asked["run"])).game
-        else:
-            board = {name: asked[name] for name in ("rows", "columns", "connect") if name in asked}
-            game = await asyncio.to_thread(games.make, SOLVED, **board)
+        asked, text = request.query_params, moves_in(request, MOST_TEXT)
+        board = {name: asked[name] for name in ("rows", "columns", "connect") if name in asked}
+        game = await asyncio.to_thread(self._catalogue.game, asked.get("run"), SOLVED, board)
         if not fits(game):
             raise InvalidRequest(f"{game} has no exact solver; it is for Connect Four on boards of at most 64 bits")
         return game, await asyncio.to_thread(read_moves, game, text)

@@ -6,19 +6,18 @@ Nothing is dealt for them: of a game with hidden hands they hold the table befor
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
 
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-import games
 from games.core import Game, State
-from games.pictures import undealt_picture
-from games.positions import move_names, read_moves, replay
+from games.pictures import is_drawn_undealt, undealt_picture
+from games.positions import move_names, replay
 from ui.catalogue import Catalogue
-from ui.endpoints import MOST_TEXT, Endpoint, Parameter, StrictValue, read_json
-from ui.setting_up import DEFAULT_GAME, DrawnPosition
+from ui.endpoints import Endpoint, Parameter, StrictValue, moves_in, read_json
+from ui.setting_up import BOARD, DrawnPosition, chosen_game
+from ui.tables import first_moves
 from zerofleet.errors import InvalidRequest
 
 __all__ = ["StartEndpoints"]
@@ -34,12 +33,6 @@ class StartView(StrictValue):
     """Whether it can be drawn: a game with a deal may have no picture of the table before it."""
 
 
-class _Start(NamedTuple):
-    game: Game
-    moves: tuple[str, ...]
-    picture: str | None
-
-
 class StartEndpoints:
     """Handlers of the position where play would begin."""
 
@@ -49,8 +42,7 @@ class StartEndpoints:
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Return the endpoints."""
         query = (
-            Parameter("game", "string", "Name of the game, connect_four without one; that of the run, if one is given."),
-            Parameter("run", "string", "Run with the board."),
+            *BOARD,
             Parameter(
                 "moves", "string", "Moves to the position, separated by spaces or commas; only with perfect information."
             ),
@@ -63,30 +55,27 @@ class StartEndpoints:
 
     async def start(self, request: Request) -> BaseModel:
         """Return the position. Raises `InvalidRequest`, `GameError`, `UnknownRun`."""
-        found = await asyncio.to_thread(self._read, request)
-        return StartView(game=found.game.spec().name, moves=found.moves, has_picture=found.picture is not None)
+        return await asyncio.to_thread(self._view, request)
 
     async def start_board(self, request: Request) -> Response:
         """Draw the position. Raises as `start`, and `InvalidRequest` where it has no picture."""
-        found = await asyncio.to_thread(self._read, request)
-        if found.picture is None:
-            raise InvalidRequest(f"{found.game.spec().name} has no picture of the table before the deal (`draw_svg_undealt`)")
-        return Response(found.picture, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
+        picture = await asyncio.to_thread(self._picture, request)
+        return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
 
-    def _read(self, request: Request) -> _Start:
-        asked = request.query_params
-        run, moves, position = asked.get("run"), asked.get("moves", "").strip(), asked.get("position", "")
-        if len(moves) > MOST_TEXT:
-            raise InvalidRequest(f"the moves have more than {MOST_TEXT} characters")
-        game = games.make(asked.get("game", DEFAULT_GAME)) if run is None else self._catalogue.get(run).game
+    def _view(self, request: Request) -> StartView:
+        game, start, actions = self._read(request)
+        moves = tuple(move_names(game, actions, start=start))
+        return StartView(game=game.spec().name, moves=moves, has_picture=is_drawn_undealt(game))
+
+    def _picture(self, request: Request) -> str:
+        game, start, actions = self._read(request)
+        if not is_drawn_undealt(game):
+            raise InvalidRequest(f"{game.spec().name} has no picture of the table before the deal (`draw_svg_undealt`)")
+        return undealt_picture(game, replay(game, actions, start=start))
+
+    def _read(self, request: Request) -> tuple[Game, State | None, list[int]]:
+        """Return the game, the drawn position or None for the start, and the moves from there."""
+        moves, position = moves_in(request), request.query_params.get("position", "")
+        game = chosen_game(self._catalogue, request)
         start = read_json(position, DrawnPosition, "position").read(game) if position else None
-        return _start(game, moves, start)
-
-
-def _start(game: Game, text: str, start: State | None) -> _Start:
-    """Return the position after moves from the start or a drawn position."""
-    if text and game.spec().information != "perfect":
-        raise InvalidRequest(f"{game.spec().name} has hidden information, so play begins at the start; leave out moves")
-    actions = read_moves(game, text, start=start)
-    picture = undealt_picture(game, replay(game, actions, start=start))
-    return _Start(game, tuple(move_names(game, actions, start=start)), picture)
+        return game, start, first_moves(game, moves, start=start)

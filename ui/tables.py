@@ -300,6 +300,16 @@ class Table:
                 self._watched = None if self._watched is watched else self._watched
 
 
+def first_moves(game: Game, text: str, *, seed: int = 0, start: State | None = None) -> list[int]:
+    """Return the moves, in notation, that lead to the position where play begins.
+
+    Raises `InvalidRequest` for those of a game with hidden information, and as `read_moves`.
+    """
+    if text and game.spec().information != "perfect":
+        raise InvalidRequest(f"{game.spec().name} has hidden information, so play begins at the start; leave out moves")
+    return read_moves(game, text, seed, start)
+
+
 class Tables:
     """Tables by id, the least recently used first."""
 
@@ -326,10 +336,8 @@ class Tables:
         if not 0 <= seats.seat < players:
             raise InvalidRequest(f"{game.spec().name} has seats 1 to {players}, got {seats.seat + 1}")
         seed = secrets.randbelow(_SEEDS) if seats.seed is None else seats.seed
-        if seats.moves and game.spec().information != "perfect":
-            raise InvalidRequest(f"{game.spec().name} has hidden information, so play begins at the start; leave out moves")
         played = SeatedGame(game, seat=seats.seat, seed=seed, start=seats.start)
-        played.moves = await asyncio.to_thread(read_moves, game, seats.moves, seed, seats.start)
+        played.moves = await asyncio.to_thread(first_moves, game, seats.moves, seed=seed, start=seats.start)
         async with contextlib.AsyncExitStack() as stack:
             opponent = await self._opponent(stack, game, seats, run, seed)
             table = Table(played, opponent, self._searches, stack.pop_all())

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import shutil
@@ -79,18 +80,21 @@ def runs(tmp_path_factory: pytest.TempPathFactory, golden: ModuleType) -> Path:
 
 
 @pytest.fixture(scope="session")
-def copied(runs: Path) -> Callable[[str], Path]:
-    """Return the function that copies the run `golden` under another name; it fails for a name used before.
+def copied(runs: Path) -> Callable[..., Path]:
+    """Return the function that copies a run, `golden` by default, under another name; it fails for a name used before.
+
+    With `is_numbered` the name has a number behind it, for tests that each take a run of their own.
 
     The pages keep what they read of a run, and its last states for a second, by the name of the run, removed ones too.
     """
-    taken = {"golden", HOSTILE}
+    taken, numbers = {"golden", HOSTILE}, itertools.count(1)
 
-    def copy(name: str) -> Path:
+    def copy(name: str, *, of: str = "golden", is_numbered: bool = False) -> Path:
+        name = f"{name}-{next(numbers)}" if is_numbered else name
         if name in taken or (runs / name).exists():
             pytest.fail(f"the folder that all browser tests share has had a run {name} already; give this one another name")
         taken.add(name)
-        return Path(shutil.copytree(runs / "golden", runs / name))
+        return Path(shutil.copytree(runs / of, runs / name))
 
     return copy
 

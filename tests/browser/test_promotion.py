@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import shutil
@@ -23,7 +22,6 @@ from zerofleet.storage.model_store import DirectoryStore
 Opener = Callable[..., Page]
 Keeper = Callable[[Page, str], None]
 MODEL = "tic_tac_toe"
-NUMBERS = itertools.count(1)  # of runs, since the pages keep what they have read by the name of the run
 REFUSAL = "only an operator may do this: enter the operator's token at /login"
 
 
@@ -33,9 +31,9 @@ def violations(page: Page) -> list[str]:
 
 
 @pytest.fixture
-def crowned(runs: Path, run_with_champion: str) -> Iterator[Path]:
+def crowned(copied: Callable[..., Path], run_with_champion: str) -> Iterator[Path]:
     """Return a stopped run whose version 1 is champion, with a version 2 that no inference server has seen."""
-    root = shutil.copytree(runs / run_with_champion, runs / f"crowned-{next(NUMBERS)}")
+    root = copied("crowned", of=run_with_champion, is_numbered=True)
     game, chosen = make(MODEL), preset(make(MODEL), "tiny")
     torch.manual_seed(1)
     network = Network(game.spec(), chosen.network)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from playwright.sync_api import Page, expect
 from zerofleet.contracts.games_in_progress import GameInProgress
 from zerofleet.storage.run_paths import RunPaths
 
-NUMBERS = itertools.count(1)  # of runs, since the pages keep the last looks at a worker by the name of its run
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 
 
@@ -30,7 +28,7 @@ def moved(uid: str, *moves: int, board: int = 0, scores: tuple[float, ...] | Non
 @pytest.fixture
 def worker(copied: Callable[[str], Path], stand_in_worker: ModuleType) -> Iterator[Any]:
     """Return the worker of a run of its own."""
-    root = copied(f"watched-{next(NUMBERS)}")
+    root = copied("watched", is_numbered=True)
     made = stand_in_worker.StandInWorker(RunPaths(root), "tic_tac_toe")
     yield made
     made.stop()

@@ -1,12 +1,25 @@
-"""What tests of clients share: a server on a free port that answers as the test's `servant` says."""
+"""What tests of evaluators share: the kernel is built; a server on a free port answers as the test's `servant` says."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import grpc
 import pytest
 from tritonclient.grpc import service_pb2_grpc
+
+from zerofleet.evaluators.native import library
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session")
+def built() -> None:
+    """Fail the tests of the kernel where the kernel is not built; `make venv` builds it on every machine."""
+    found = library.find()
+    assert found.library is not None, f"the native kernel is missing: {found.reason}"
 
 
 @pytest.fixture

@@ -7,133 +7,28 @@ import dataclasses
 import gc
 import itertools
 import mmap
-import os
-import platform
 import re
-import selectors
 import subprocess
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from random_networks import assert_equal_answers, instruction_sets, positions, stored
 from safetensors.numpy import load_file
 from safetensors.torch import save_file
 
-from games.core import make
-from trainer.exported_module import serving_module
-from trainer.network import new_network
-from zerofleet.contracts.manifests import Golden, Manifest
-from zerofleet.errors import CorruptModel
-from zerofleet.evaluators.native import Unsupported, library, load_native, plan
+from zerofleet.evaluators.native import library, load_native, plan
 from zerofleet.evaluators.native import split as split_weights
-from zerofleet.evaluators.native.build import (
-    _COMMON,
-    _PORTABLE,
-    _X86,
-    FOLDER,
-    LIBRARY,
-    BuildFailed,
-    _compiler,
-    _defined,
-    build,
-    fingerprint,
-)
+from zerofleet.evaluators.native.build import FOLDER
 from zerofleet.evaluators.native.plan import plan_of
 from zerofleet.evaluators.native.split import split
 from zerofleet.evaluators.native.tiles import tiling
-from zerofleet.presets import NetworkSettings
 
-SMALL = {"blocks": 2, "channels": 24, "policy_channels": 3, "value_channels": 2, "value_hidden": 9}
-ROWS = 37
-
-
-@pytest.fixture(scope="session", autouse=True)
-def built() -> None:
-    """Fail these tests where the kernel is not built; `make venv` builds it on every machine."""
-    found = library.find()
-    assert found.library is not None, f"the native kernel is missing: {found.reason}"
-
-
-def stored(
-    folder: Path,
-    game_name: str,
-    *,
-    game_parameters: dict[str, str] | None = None,
-    board: tuple[int, int] | None = None,
-    **network: object,
-):
-    """Return spec, manifest and weights' file of a random network, and its exported module in float64.
-
-    `board`: a size that the game does not have.
-    """
-    spec = make(game_name, **(game_parameters or {})).spec()
-    if board is not None:
-        spec = dataclasses.replace(spec, planes=(spec.planes[0], *board))
-    settings = NetworkSettings(**{**SMALL, **network})
-    trained = new_network(spec, settings, seed=3)
-    draw = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for module in trained.modules():
-            if isinstance(module, torch.nn.BatchNorm2d):  # new norms are the identity, which would hide their folding
-                for tensor, low, high in (
-                    (module.weight, 0.5, 1.2),
-                    (module.bias, -0.2, 0.2),
-                    (module.running_mean, -0.3, 0.3),
-                    (module.running_var, 0.5, 1.5),
-                ):
-                    tensor.copy_(low + (high - low) * torch.rand(tensor.shape, generator=draw))
-            if isinstance(module, torch.nn.Linear):
-                module.weight.mul_(4)  # probabilities and values far from equal ones
-    served = serving_module(trained, spec)
-    heads = ("policy", "value", *served.network.heads)
-    empty = np.zeros((1, 1))
-    manifest = Manifest(
-        model=game_name, game=game_name, parameters={}, rules_version=1, encoder="", planes=spec.planes,
-        num_actions=spec.num_actions, max_legal=spec.max_legal, num_players=spec.num_players, parent_version=0, train_steps=0,
-        games_seen=0, created_at_ms=0, network=settings.model_dump(), heads=heads, version=1,
-        golden=Golden.of(empty, empty, empty, empty),
-    )  # fmt: skip
-    path = folder / "weights.safetensors"
-    save_file({name: tensor.contiguous() for name, tensor in trained.state_dict().items()}, path)
-    return spec, manifest, path, served.double()
-
-
-def positions(spec, rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
-    """Return random planes, whole ones where the reading has a number of the position, and random legal lists."""
-    rng = np.random.default_rng(7)
-    planes = rng.random((rows, *spec.planes)) < 0.4
-    for row in spec.reading.position if spec.reading is not None else ():
-        for plane in np.flatnonzero(row):
-            planes[:, plane] = planes[:, plane, :1, :1]
-    states = np.packbits(planes.reshape(rows, -1), axis=1, bitorder="little")
-    legal = np.full((rows, spec.max_legal), -1, np.int16)
-    for listed in legal:
-        chosen = rng.choice(spec.num_actions, rng.integers(1, spec.max_legal + 1), replace=False)
-        listed[: len(chosen)] = np.sort(chosen)
-    return states, legal
-
-
-def assert_equal_answers(
-    got: tuple[np.ndarray, ...], module: torch.nn.Module, states: np.ndarray, legal: np.ndarray, precision: str = "float32"
-) -> None:
-    with torch.inference_mode():
-        policy, value, *extra = (answer.numpy() for answer in module(torch.from_numpy(states), torch.from_numpy(legal)))
-    assert policy.astype(float).std() > 0.01
-    assert value.std() > 0.01
-    np.testing.assert_allclose(got[0], policy, atol=5e-4)
-    np.testing.assert_allclose(got[1], value, atol={"float32": 1e-5, "bfloat16x3": 1e-4}[precision])
-    assert [answer.dtype for answer in got] == [np.float16, np.float32, *(answer.dtype for answer in extra)]
-    for own, wanted in zip(got[2:], extra, strict=True):
-        np.testing.assert_allclose(own, wanted, atol=5e-4)
-
-
-def instruction_sets() -> list[str]:
-    return [known.name for known in library.find().instructions] or ["none"]
+pytestmark = pytest.mark.usefixtures("built")
 
 
 def default_sets() -> list[str]:
@@ -219,51 +114,6 @@ def test_batches_of_any_size_on_any_number_of_threads_give_each_row_its_own_answ
         alone = network.evaluate([states[row : row + 1]], [legal[row : row + 1]])
         for one, every in zip(alone, together, strict=True):
             np.testing.assert_array_equal(one[0], every[row])
-
-
-PRODUCTS = """
-#include "winograd.h"
-
-int lanes(void) { return LANES; }
-
-void multiply(long rows, int columns, int k, const float *a, const float *b, float *c) {
-    product(rows, columns, k, a, k, b, c, columns);
-}
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tuning", ["", "-mtune=znver3", "-march=native"])
-@pytest.mark.parametrize("instructions", [name for name in instruction_sets() if name != "amx"])
-def test_a_row_of_a_product_is_the_same_alone_and_among_others_however_the_compiler_is_tuned(tmp_path, instructions, tuning):
-    """Unless they are fused explicitly, gcc 12 splits the sums of some tiles when tuned for znver3, and gcc 16 always."""
-    name, size, rows, flags = next(known for known in (_PORTABLE, *_X86) if known[0] == instructions)
-    source, made = tmp_path / "products.c", tmp_path / "products.so"
-    source.write_text(PRODUCTS)
-    tuned = tuning.split() if platform.machine() == "x86_64" else []
-    subprocess.run(
-        [*_compiler(), *_COMMON, *flags, *tuned, *_defined(name, size, rows), f"-I{FOLDER}", "-shared", source, "-o", made],
-        check=True,
-        timeout=300,
-    )
-    compiled = ctypes.CDLL(str(made))
-    lanes, k, rng = compiled.lanes(), 96, np.random.default_rng(4)
-    left = rng.normal(size=(2 * rows, k)).astype(np.float32)
-    panels = [rng.normal(size=(k, width)).astype(np.float32) for width in (2 * lanes, lanes)]
-    packed = np.concatenate([panel.ravel() for panel in panels])
-
-    def multiplied(given: np.ndarray) -> np.ndarray:
-        answer = np.empty((len(given), 3 * lanes), np.float32)
-        pointers = (array.ctypes.data_as(ctypes.c_void_p) for array in (given, packed, answer))
-        compiled.multiply(ctypes.c_long(len(given)), 3 * lanes, k, *pointers)
-        return answer
-
-    together = multiplied(left)
-    exact, right = left.astype(float), np.concatenate(panels, axis=1).astype(float)
-    bound = 2 * k * 2.0**-24 * (np.abs(exact) @ np.abs(right))  # a product and a sum rounded for each term
-    assert (np.abs(together - exact @ right) <= bound).all()
-    for count in range(1, 2 * rows):
-        np.testing.assert_array_equal(multiplied(left[:count]), together[:count])
 
 
 def test_calls_at_once_on_one_network_give_each_its_own_answers(tmp_path):
@@ -464,210 +314,9 @@ def torch_load(path: Path) -> dict[str, torch.Tensor]:
     return load_file(path)
 
 
-@pytest.mark.parametrize(
-    ("network", "part"),
-    [
-        ({"global_pooling": 3}, "network.global_pooling"),
-        ({"squeeze": 4}, "network.squeeze"),
-        ({"dense": (16,)}, "dense layers"),
-        ({"policy_activation": "sigmoid_norm"}, "policy_activation=sigmoid_norm"),
-        ({"policy_head": "none"}, "without policy or value"),
-        ({"kind": "convolutional", "convolutions": ("same",)}, "network.kind=convolutional"),
-    ],
-    ids=str,
-)
-def test_a_network_with_another_part_is_named_as_not_supported(tmp_path, network, part):
-    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe", **network)
-    with pytest.raises(Unsupported, match=f"not supported: .*{part}"):
-        load_native(path, manifest, spec)
-
-
-@pytest.mark.parametrize(
-    ("network", "part"),
-    [
-        ({"positions": 19683}, "a network without blocks, channels, policy_channels, value_channels, value_hidden"),
-        ({"blocks": 1, "channels": 24}, "a network without policy_channels, value_channels, value_hidden"),
-        ({**SMALL, "channels": (8, 16)}, "a network without channels"),
-    ],
-    ids=str,
-)
-def test_a_network_of_another_description_is_not_supported(tmp_path, network, part):
-    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
-    with pytest.raises(Unsupported, match=f"not supported: {part} in its manifest"):
-        load_native(path, dataclasses.replace(manifest, network=network), spec)
-
-
-def test_weights_of_another_architecture_are_not_supported(tmp_path):
-    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
-    save_file({"table": torch.zeros(9)}, path)
-    with pytest.raises(Unsupported, match=r"not supported: weights without a tower \(trunk.stem\)"):
-        load_native(path, manifest, spec)
-
-
-def test_weights_that_do_not_fit_the_manifest_are_corrupt(tmp_path):
-    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
-    wider = dataclasses.replace(manifest, network={**manifest.network, "channels": 32})
-    with pytest.raises(CorruptModel, match=r"trunk.stem_norm.weight are of shape \[24\], want \[32\]"):
-        load_native(path, wider, spec)
-
-
-def test_rows_of_another_game_are_refused_before_the_kernel_reads_them(tmp_path):
-    spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
-    states, legal = positions(spec)
-    network = load_native(path, manifest, spec)
-    with pytest.raises(ValueError, match="want 3 numbers each"):
-        network.evaluate([states[:, :2]], [legal])
-    with pytest.raises(ValueError, match=f"got {ROWS} rows of states and {ROWS - 1} of legal actions"):
-        network.evaluate([states], [legal[1:]])
-    with pytest.raises(ValueError, match="got action 9, want 0 to 8"):
-        network.evaluate([states], [np.where(legal == 8, 9, legal)])
-
-
 @pytest.mark.parametrize(("height", "width", "products"), [(6, 7, 110), (3, 3, 25), (1, 1, 16), (8, 8, 144), (19, 5, 261)])
 def test_tiles_write_each_cell_once(height, width, products):
     tiles = tiling(height, width)
     written = [cell for tile in tiles.tiles for cell in tile.outputs if cell >= 0]
     assert sorted(written) == list(range(height * width))
     assert tiles.products == products
-
-
-def test_without_a_compiler_the_build_states_the_reason(monkeypatch, tmp_path):
-    monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.raises(BuildFailed, match=r"no C compiler found \(no-such-compiler\)"):
-        build(into=tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def stand_in(folder: Path) -> Path:
-    """Return a compiler that writes its arguments into the file that it was to make."""
-    compiler = folder / "compiler"
-    compiler.write_text('#!/bin/sh\nall="$*"\nwhile [ "$1" != -o ]; do shift; done\necho "$all" > "$2"\n')
-    compiler.chmod(0o755)
-    return compiler
-
-
-def test_the_compiler_of_the_environment_may_have_options_and_two_builds_at_once_leave_one_library(monkeypatch, tmp_path):
-    monkeypatch.setenv("CC", f"{stand_in(tmp_path)} --own '-option of two words'")
-    folder = tmp_path / "built"
-    folder.mkdir()
-    with ThreadPoolExecutor(2) as at_once:
-        assert set(at_once.map(lambda _: build(into=folder), range(6))) == {folder / LIBRARY}
-    assert (folder / LIBRARY).read_text().startswith("--own -option of two words -std=gnu11")
-    assert list(folder.iterdir()) == [folder / LIBRARY]
-
-
-def test_without_a_compiler_on_the_path_that_of_the_wheel_builds_for_any_processor(monkeypatch, tmp_path):
-    (tmp_path / "ziglang").mkdir()
-    (tmp_path / "ziglang" / "__init__.py").touch()
-    program = """
-import os, pathlib, sys
-caches = [pathlib.Path(os.environ[f"ZIG_{kind}_CACHE_DIR"]) for kind in ("GLOBAL", "LOCAL")]
-for cache in caches:
-    (cache / "libc").mkdir(parents=True, exist_ok=True)
-pathlib.Path(sys.argv[sys.argv.index("-o") + 1]).write_text(" ".join(sys.argv[1:]))
-"""
-    (tmp_path / "ziglang" / "__main__.py").write_text(program)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for name in ("CC", "ZIG_GLOBAL_CACHE_DIR", "ZIG_LOCAL_CACHE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    folder = tmp_path / "built"
-    folder.mkdir()
-    assert build(into=folder).read_text().startswith("cc -mcpu=baseline -std=gnu11")
-    assert list(folder.iterdir()) == [folder / LIBRARY]  # nor does the compiler's cache stay
-
-
-@pytest.fixture
-def endless(tmp_path, monkeypatch):
-    """Compiler that waits for a process of its own, which opens the pipes `alive` and `started`; it ends late."""
-    alive, started, compiler = tmp_path / "alive", tmp_path / "started", tmp_path / "compiler"
-    os.mkfifo(alive)
-    os.mkfifo(started)
-    compiler.write_text(f"#!/bin/sh\n{{ echo > {started}; sleep 90; }} > {alive} &\nwait\n")
-    compiler.chmod(0o755)
-    monkeypatch.setenv("CC", str(compiler))
-    return compiler
-
-
-@contextmanager
-def no_process_is_left(endless):
-    """At the end of the block, wait until the pipe `alive` has no writer."""
-    pipe = os.open(endless.with_name("alive"), os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        yield
-        try:
-            os.read(pipe, 1)
-        except BlockingIOError:  # a writer that is killed ends soon
-            with selectors.DefaultSelector() as selector:
-                selector.register(pipe, selectors.EVENT_READ)
-                assert selector.select(timeout=60)
-        assert os.read(pipe, 1) == b""
-    finally:
-        os.close(pipe)
-
-
-def test_a_build_out_of_time_leaves_no_process_of_a_compiler(monkeypatch, tmp_path, endless):
-    monkeypatch.setattr("zerofleet.evaluators.native.build._TIMEOUT_S", 1.0)
-    (tmp_path / "built").mkdir()
-    with no_process_is_left(endless), pytest.raises(BuildFailed, match=r"timed out after 1\.0 seconds"):
-        build(into=tmp_path / "built")
-    assert list((tmp_path / "built").iterdir()) == []
-
-
-def test_a_compiler_that_fails_ends_the_others_with_their_processes(tmp_path, endless):
-    begin, rest = endless.read_text().split("\n", 1)
-    fails = f'case "$*" in *training_portable*) read line < {tmp_path}/started; exit 3;; esac'
-    endless.write_text(f"{begin}\n{fails}\n{rest}")
-    (tmp_path / "built").mkdir()
-    with no_process_is_left(endless), pytest.raises(BuildFailed, match=r"training_portable.* failed"):
-        build(into=tmp_path / "built")
-    assert list((tmp_path / "built").iterdir()) == []
-
-
-def test_a_compiler_without_amx_builds_a_library_without_it(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    monkeypatch.setattr("sys.platform", "linux")
-    compiler = stand_in(tmp_path)
-    begin, rest = compiler.read_text().split("\n", 1)
-    fails = 'case "$*" in *-mamx-tile*) echo "unknown option" >&2; for last; do :; done; echo > "$last"; exit 1;; esac'
-    compiler.write_text(f"{begin}\n{fails}\n{rest}")
-    monkeypatch.setenv("CC", str(compiler))
-    (tmp_path / "built").mkdir()
-    linked = build(into=tmp_path / "built").read_text()
-    assert "tower_avx512.o" in linked
-    assert "tower_amx.o" not in linked
-    assert "-DZF_AMX" not in linked
-    assert re.search(r"note: built without AMX: .* failed:\nunknown option", capsys.readouterr().err)
-    monkeypatch.setenv("CC", str(stand_in(tmp_path)))
-    assert "-DZF_AMX" in build(into=tmp_path / "built").read_text()
-    monkeypatch.setattr("sys.platform", "darwin")
-    assert "-DZF_AMX" not in build(into=tmp_path / "built").read_text()
-
-
-def test_a_folder_that_cannot_be_written_fails_the_build_with_the_reason(monkeypatch, tmp_path):
-    monkeypatch.setenv("CC", str(stand_in(tmp_path)))
-    with pytest.raises(BuildFailed, match=f"absent/{LIBRARY} cannot be written: .*No such file"):
-        build(into=tmp_path / "absent")
-
-
-def test_a_missing_or_foreign_library_is_found_with_the_reason(tmp_path):
-    absent = library.find(tmp_path / "absent.so")
-    assert absent.library is None
-    assert "is not built; with a C compiler: python -m zerofleet.evaluators.native" in absent.reason
-    (tmp_path / "text.so").write_text("no library")
-    assert "cannot be loaded" in library.find(tmp_path / "text.so").reason
-
-
-def test_a_library_of_other_sources_is_not_used(monkeypatch):
-    monkeypatch.setattr(library, "fingerprint", lambda: "another")
-    assert "built from other sources" in library.find.__wrapped__().reason
-    assert len(fingerprint()) == 16
-
-
-def test_a_library_without_its_sources_is_not_used(monkeypatch):
-    def gone() -> str:
-        raise FileNotFoundError("tower.c is gone")
-
-    monkeypatch.setattr(library, "fingerprint", gone)
-    assert "cannot be loaded: tower.c is gone" in library.find.__wrapped__().reason

@@ -20,17 +20,18 @@ class Load:
     def __init__(self, wire, positions, *, version: str = "") -> None:
         self._wire, self._positions, self._version = wire, positions, version
         self.answered_by: list[str] = []
-        self.answers_of_clients: list[list[str]] = []
         self.stop = asyncio.Event()
 
     async def client(self, first_row: int) -> None:
         states, legal = (array[first_row : first_row + 8] for array in self._positions)
-        self.answers_of_clients.append(answers := [])
+        newest = 0
         while not self.stop.is_set():
             version, value = await self._wire.infer(states, legal, version=self._version)
             np.testing.assert_array_equal(value, expected_value(states, legal, int(version)))
             self.answered_by.append(version)
-            answers.append(version)
+            # Two answers under way may overtake each other, those to one client, which asks again after an answer, may not.
+            assert int(version) >= newest
+            newest = int(version)
 
     async def until_answers(self, version: str) -> None:
         seen = len(self.answered_by)
@@ -49,9 +50,6 @@ async def test_versions_are_swapped_under_load_without_a_failed_request(wire, pu
             await load.until_answers(str(version))
         load.stop.set()
     assert sorted(set(load.answered_by)) == ["1", "2", "3", "4"]
-    # Two answers under way may overtake each other, those to one client, which asks again after an answer, may not.
-    for answers in load.answers_of_clients:
-        assert answers == sorted(answers)
 
 
 async def test_a_broken_candidate_leaves_the_old_version_serving(wire, publish, loader, positions):

@@ -113,9 +113,8 @@ def _values(
 def growth(counts: np.ndarray, begins: np.ndarray) -> np.ndarray:
     """Return the increase of a count since the last row that has it, or since 0 where a session begins; 0 where unknown."""
     rows = np.flatnonzero(np.isfinite(counts))
-    known, session = counts[rows], np.cumsum(begins)[rows]
-    continues = np.concatenate(([False], session[1:] == session[:-1]))[: len(rows)]
-    before = np.where(continues, np.concatenate(([0.0], known[:-1]))[: len(rows)], 0.0)
+    known, session = counts[rows], np.cumsum(begins)[rows]  # sessions are counted from 1
+    before = np.where(np.diff(session, prepend=0) == 0, np.concatenate(([0.0], known))[:-1], 0.0)
     grown = np.zeros(len(counts))
     grown[rows] = np.where(known >= before, known - before, known)
     return grown

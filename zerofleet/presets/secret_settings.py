@@ -12,17 +12,18 @@ from pathlib import Path
 
 from zerofleet.errors import ConfigurationError
 
-__all__ = ["is_secret", "require_secrets", "secrets_in_environment"]
+__all__ = ["ADDRESS_PASSWORD", "is_secret", "require_secrets", "secrets_in_environment"]
 
+ADDRESS_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s]*(@)")
+"""Password in an address, `://user:password@`, between two groups."""
 _WORD = re.compile(r"token|password|secret", re.IGNORECASE)
-_ADDRESS = re.compile(r"://[^/\s:@]*:[^/\s]*@")  # with a password
 _FILE_SUFFIX = "_FILE"
 _OF_PAGES = "PAGE_"
 
 
 def is_secret(name: str, text: str) -> bool:
     """Return whether a setting of a service, given as text, is or may contain a secret."""
-    return bool(_WORD.search(f"{name}={text}") or _ADDRESS.search(text))
+    return bool(_WORD.search(f"{name}={text}") or ADDRESS_PASSWORD.search(text))
 
 
 def secrets_in_environment(variables: Mapping[str, str], prefix: str) -> tuple[str, ...]:
@@ -34,7 +35,7 @@ def secrets_in_environment(variables: Mapping[str, str], prefix: str) -> tuple[s
     secret = {
         name.removesuffix(_FILE_SUFFIX)
         for name, text in own.items()
-        if text and not name.startswith(_OF_PAGES) and (_WORD.search(name) or _ADDRESS.search(text))
+        if text and not name.startswith(_OF_PAGES) and (_WORD.search(name) or ADDRESS_PASSWORD.search(text))
     }
     return tuple(sorted(prefix + name for name in secret))
 

@@ -16,7 +16,6 @@ reads the environment.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +31,7 @@ from games.errors import GameError
 from zerofleet.errors import ConfigurationError, ZerofleetError
 from zerofleet.presets import preset
 from zerofleet.presets.descriptions import description
+from zerofleet.presets.secret_settings import ADDRESS_PASSWORD
 from zerofleet.presets.tables import deep_merge
 from zerofleet.rpc.security.tls import Tls
 from zerofleet.service.settings_sources import from_arguments, from_environment, leaf_names, secret_files, wants
@@ -55,7 +55,6 @@ __all__ = [
 ENVIRONMENT_PREFIX = "ZEROFLEET_"
 
 LogFormat = Literal["auto", "json", "console"]
-_PASSWORD = re.compile(r"(://[^/\s:@]*:)[^/\s]*(@)")  # user:password@ in an address
 _MASKED = r"\1********\2"
 
 Settings = TypeVar("Settings", bound="ServiceSettings")
@@ -274,7 +273,7 @@ def _text(value: Any) -> str:
         return "********" if value.get_secret_value() else ""
     if isinstance(value, dict) and not value:
         return ""
-    return "" if value is None else _PASSWORD.sub(_MASKED, str(value))
+    return "" if value is None else ADDRESS_PASSWORD.sub(_MASKED, str(value))
 
 
 def _explain(cls: type[ServiceSettings], error: ValidationError, layers: Mapping[str, Tree]) -> str:
@@ -285,7 +284,7 @@ def _explain(cls: type[ServiceSettings], error: ValidationError, layers: Mapping
         name = ".".join(str(part) for part in fault["loc"])
         text = fault["msg"].removeprefix("Value error, ")
         if fault["type"] not in {"missing", "value_error"}:
-            text += f", got {'a secret' if name in secrets else _PASSWORD.sub(_MASKED, repr(fault['input']))}"
+            text += f", got {'a secret' if name in secrets else ADDRESS_PASSWORD.sub(_MASKED, repr(fault['input']))}"
         source = next((s for s in reversed(list(layers)) if name in set(_names(layers[s]))), None)
         lines.append((f"setting {name}: " if name else "") + text + (f" (from the {source})" if source else ""))
     return "; ".join(lines) + "; --help lists the settings"

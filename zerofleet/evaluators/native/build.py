@@ -20,7 +20,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-__all__ = ["LIBRARY", "SOURCES", "BuildFailed", "build", "fingerprint"]
+__all__ = ["FOLDER", "LIBRARY", "SOURCES", "BuildFailed", "build", "compiling", "fingerprint"]
 
 FOLDER = Path(__file__).resolve().parent
 SOURCES = ("tower.c", "training.c", "calls.c", "training_calls.c", "tower.h", "training.h", "winograd.h", "split.h")
@@ -30,15 +30,17 @@ LIBRARY = "libzerofleet.so"
 _COMPILERS = ("cc", "gcc", "clang")
 _WHEEL = "ziglang"  # clang and a C library; without -mcpu it would compile for this machine's processor
 _COMMON = ("-std=gnu11", "-O2", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-Wall", "-Wextra")
-# Name, bytes of a vector, rows of a register tile (two vectors wide; one register is left for the weights), and flags.
-_PORTABLE = ("portable", 16, 6, ())
-_X86 = (
-    ("avx2", 32, 6, ("-mavx2", "-mfma")),
-    ("avx512", 64, 12, ("-mavx512f", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512")),
-)
-# The tower alone, on Linux, which lends the registers. A compiler without the instructions (gcc before 11) builds a library
-# without them.
-_AMX = (("-DZF_AMX", "-mavx512bf16", "-mamx-tile", "-mamx-bf16"), "tower_amx.o")
+_AVX512 = ("-mavx512f", "-mavx512vl", "-mavx2", "-mfma", "-mprefer-vector-width=512")
+# Bytes of a vector, rows of a register tile (two vectors wide; one register is left for the weights), and flags, by name.
+_SETS: dict[str, tuple[int, int, tuple[str, ...]]] = {
+    "portable": (16, 6, ()),
+    "avx2": (32, 6, ("-mavx2", "-mfma")),
+    "avx512": (64, 12, _AVX512),
+    "amx": (64, 12, (*_AVX512, "-DZF_AMX", "-mavx512bf16", "-mamx-tile", "-mamx-bf16")),
+}
+# The tower alone is built for AMX, on Linux, which lends the registers. A compiler without the instructions (gcc before 11)
+# builds a library without them.
+_AMX = "tower_amx.o"
 _TIMEOUT_S = 300
 
 
@@ -71,21 +73,16 @@ def build(folder: Path = FOLDER, into: Path | None = None) -> Path:
 def _build(compiler: list[str], folder: Path, target: Path) -> None:
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".build-") as scratch:
-        sets = (_PORTABLE, *(_X86 if x86 else ()))
-        parts = [(part, *instructions) for instructions in sets for part in _OF_EACH_SET]
-        objects = [f"{scratch}/{part}_{name}.o" for part, name, *_ in parts]
+        sets = ("portable", "avx2", "avx512") if x86 else ("portable",)
+        parts = [(part, name) for name in sets for part in _OF_EACH_SET]
+        objects = [f"{scratch}/{part}_{name}.o" for part, name in parts]
         commands = [
-            [*compiler, *_COMMON, *flags, *_defined(name, width, rows), "-c", str(folder / f"{part}.c"), "-o", compiled]
-            for (part, name, width, rows, flags), compiled in zip(parts, objects, strict=True)
+            [*compiling(name, compiler), "-c", str(folder / f"{part}.c"), "-o", compiled]
+            for (part, name), compiled in zip(parts, objects, strict=True)
         ]
-        compilers = _Compilers(scratch)
-        flags, optional = _AMX
-        tiles = f"{scratch}/{optional}"
+        compilers, tiles = _Compilers(scratch), f"{scratch}/{_AMX}"
         if x86 and sys.platform == "linux":
-            _, width, rows, vectors = _X86[-1]
-            macros = _defined("amx", width, rows)
-            tower = str(folder / "tower.c")
-            commands.append([*compiler, *_COMMON, *vectors, *flags, *macros, "-c", tower, "-o", tiles])
+            commands.append([*compiling("amx", compiler), "-c", str(folder / "tower.c"), "-o", tiles])
         compilers.run(commands, optional=tiles)
         linked = f"{scratch}/{LIBRARY}"
         defined = [f'-DZF_SOURCES="{fingerprint(folder)}"', *(["-DZF_X86"] if x86 else [])]
@@ -97,9 +94,14 @@ def _build(compiler: list[str], folder: Path, target: Path) -> None:
         Path(linked).replace(target)
 
 
-def _defined(name: str, width: int, rows: int) -> list[str]:
-    """Return the macros of tower.c for one instruction set."""
-    return [f"-DZF_SUFFIX={name}", f"-DZF_VECTOR_BYTES={width}", f"-DZF_ROWS={rows}"]
+def compiling(instructions: str, compiler: list[str] | None = None) -> list[str]:
+    """Return the command that compiles a source for an instruction set, without the names of files.
+
+    Raises `BuildFailed` if no `compiler` is given or found.
+    """
+    width, rows, flags = _SETS[instructions]
+    macros = (f"-DZF_SUFFIX={instructions}", f"-DZF_VECTOR_BYTES={width}", f"-DZF_ROWS={rows}")
+    return [*(compiler or _compiler()), *_COMMON, *flags, *macros]
 
 
 def _compiler() -> list[str]:
