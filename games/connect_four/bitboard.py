@@ -151,7 +151,7 @@ def encode_stones(game: Any, state: State, viewer: int, out: np.ndarray) -> None
     column_mask = (_ONE << np.uint64(game.rows)) - _ONE
     last_row = (game.rows - 1) * game.columns
     for column in range(game.columns):
-        put_column(out, last_row + column, game.columns, mine & column_mask, taken & column_mask)
+        put_column(out, last_row + column, game.columns, game.rows * game.columns, mine & column_mask, taken & column_mask)
         mine >>= height
         taken >>= height
 

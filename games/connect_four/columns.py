@@ -97,17 +97,17 @@ def _completes_line(game: Any, state: State, column: int, player: int, bit: np.u
 
 
 @compiled
-def put_column(out: np.ndarray, bottom: int, columns: int, mine: np.uint64, taken: np.uint64) -> None:
+def put_column(out: np.ndarray, bottom: int, columns: int, cells: int, mine: np.uint64, taken: np.uint64) -> None:
     """Set the plane bits of one column: `mine` among the `taken` cells in plane 0, the others in plane 1.
 
     Args:
         out: uint8 [packed_bytes], cleared.
         bottom: Bit of the column's lowest cell in plane 0, which is in the last row of the plane.
         columns: Width of the board.
+        cells: Bits of a plane.
         mine: Stones of the viewer, bit y for row y.
         taken: Stones of both.
     """
-    cells = bottom - bottom % columns + columns
     bit = bottom
     while taken:
         set_bit(out, bit if mine & _ONE else bit + cells)
@@ -122,7 +122,14 @@ def encode_stones(game: Any, state: State, viewer: int, out: np.ndarray) -> None
     last_row = (game.rows - 1) * game.columns
     for column in range(game.columns):
         word = state[1 + column]
-        put_column(out, last_row + column, game.columns, _stones(word, viewer), (word | (word >> _HALF)) & _LOW)
+        put_column(
+            out,
+            last_row + column,
+            game.columns,
+            game.rows * game.columns,
+            _stones(word, viewer),
+            (word | (word >> _HALF)) & _LOW,
+        )
 
 
 @compiled

@@ -4,16 +4,35 @@ import numpy as np
 import pytest
 
 from games.core import make
-from zerofleet.cli.bench.search import UniformTable, measure
+from zerofleet.cli.bench.search import UniformAnswers, measure
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.uniform import uniform_policy
+from zerofleet.search import SearchBlock, SearchSettings
 
 
-def test_the_uniform_table_equals_the_uniform_evaluator():
+def test_the_prepared_answers_lead_to_the_trees_of_the_uniform_evaluator():
     game = make("connect_four")
-    legal = np.array([[0, 1, 2, 3, 4, 5, 6], [2, 5, -1, -1, -1, -1, -1], [3, -1, -1, -1, -1, -1, -1]], dtype=np.int16)
-    policy, value, heads = UniformTable(game, rows=8).answer(LeafBatch(np.zeros((3, 1), np.uint8), legal, extra_heads=1))
-    np.testing.assert_array_equal(policy.astype(np.float16), uniform_policy(legal))
+    prepared = UniformAnswers(game, rows=4)
+    settings = SearchSettings(simulations=40, dirichlet_fraction=0.0)
+
+    def priors_and_visits(answer):
+        block = SearchBlock(game, settings, slots=4)
+        for slot in range(4):
+            block.begin(slot, seed=slot, versions=[1, 1], hold=True, opening=[slot] * 5)
+        while len((leaves := block.advance()).batch):
+            block.absorb(*answer(leaves.batch))
+        return [(analysis.priors.tolist(), analysis.visits.tolist()) for analysis in map(block.analysis, range(4))]
+
+    def uniform(batch):
+        return uniform_policy(batch.legal).astype(np.float32), np.zeros((len(batch), 2), dtype=np.float32)
+
+    assert priors_and_visits(prepared.answer) == priors_and_visits(uniform)
+
+
+def test_the_prepared_answers_have_the_head_of_opponents_where_it_is_asked_for():
+    batch = LeafBatch(np.zeros((3, 1), np.uint8), np.zeros((3, 7), np.int16), extra_heads=1)
+    policy, value, heads = UniformAnswers(make("connect_four"), rows=8).answer(batch)
+    assert policy.shape == (3, 7)
     np.testing.assert_array_equal(value, np.zeros((3, 2), dtype=np.float32))
     np.testing.assert_array_equal(heads, np.full((1, 3, 7), 1 / 7, dtype=np.float32))
 

@@ -7,7 +7,6 @@ import pytest
 from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_uniform, compiled_tree, drive, searched_block
 
 from zerofleet.search import SearchBlock, SearchSettings
-from zerofleet.search.compiled_settings import compile_settings
 from zerofleet.search.puct import exploration
 
 QUIET = SearchSettings(simulations=1, dirichlet_fraction=0.0)
@@ -20,13 +19,14 @@ def visits_of(settings, answer, *, game=TIC_TAC_TOE, opening=()):
 
 @pytest.mark.parametrize("visits", [1, 2, 10, 400, 20_000])
 def test_exploration_follows_the_alphazero_formula(visits):
-    settings = compile_settings(SearchSettings())
-    assert exploration(settings, visits) == pytest.approx((math.log((visits + 19652 + 1) / 19652) + 1.25) * math.sqrt(visits))
+    assert exploration(SearchSettings(), visits) == pytest.approx(
+        (math.log((visits + 19652 + 1) / 19652) + 1.25) * math.sqrt(visits)
+    )
 
 
 @pytest.mark.parametrize("visits", [1, 400])
 def test_literal_exploration_does_not_grow_with_the_visits_of_the_parent(visits):
-    assert exploration(compile_settings(SearchSettings(exploration="literal", puct_init=3.0)), visits) == 1.0
+    assert exploration(SearchSettings(exploration="literal", puct_init=3.0), visits) == 1.0
 
 
 @pytest.mark.parametrize("budget", range(1, 10))
@@ -104,7 +104,7 @@ def test_pruning_takes_as_many_forced_playouts_as_puct_allows():
     for block, slot, tree in forced_roots():
         weights = pruned_weights(block, slot)
         edges, mover = tree["edges"], tree["to_move"]
-        factor = exploration(compile_settings(NOISY), tree["visits"])
+        factor = exploration(NOISY, tree["visits"])
 
         def score(edge, visits, mover=mover, factor=factor):
             return edge["total"][mover] / edge["visits"] + factor * edge["prior"] / (1 + visits)

@@ -12,6 +12,7 @@ import numpy as np
 
 from games.compiled import INTERPRETED
 from games.core import Game
+from zerofleet.search.puct import exploration
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import edge_dtype, node_dtype
 
@@ -91,7 +92,7 @@ class Arena(NamedTuple):
     pending_nodes: np.ndarray  # int32 [G, K]
     pending_rows: np.ndarray  # int32 [G, K]
     past: np.ndarray  # uint64 [G, M], repetition keys of earlier positions of the game; [G, 1] unless repetition=history
-    noise: np.ndarray  # float64 [G, L], Gumbel variates of the root
+    bias: np.ndarray  # float64 [G, L], Gumbel variate plus logit of the prior of each root edge, once `prepared`
     legal: np.ndarray  # int16 [L], scratch
     moved: np.ndarray  # int32 [N], scratch
     weights: np.ndarray  # float64 [L], scratch
@@ -99,6 +100,7 @@ class Arena(NamedTuple):
     replies: np.ndarray  # int16 [L], scratch: legal actions one ply below a node
     outcome: np.ndarray  # float32 [P], scratch: scores of a position in `ahead`
     counters: np.ndarray  # int64 [3]: simulations, cache hits, moves
+    exploration: np.ndarray  # float64 [N + 1], `zerofleet.search.puct.exploration` by visits and flights of a node
     schedule: np.ndarray  # int32 [2, m + 1, simulations], Gumbel visit schedules: fast, full
 
 
@@ -117,7 +119,7 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
         pending_nodes=np.zeros((slots, settings.leaves_per_game), dtype=np.int32),
         pending_rows=np.zeros((slots, settings.leaves_per_game), dtype=np.int32),
         past=np.zeros((slots, plies if settings.repetition == "history" else 1), dtype=np.uint64),
-        noise=np.zeros((slots, legal)),
+        bias=np.zeros((slots, legal)),
         legal=np.zeros(legal, dtype=np.int16),
         moved=np.zeros(nodes, dtype=np.int32),
         weights=np.zeros(legal),
@@ -125,6 +127,7 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
         replies=np.zeros(legal, dtype=np.int16),
         outcome=np.zeros(players, dtype=np.float32),
         counters=np.zeros(3, dtype=np.int64),
+        exploration=np.array([exploration(settings, visits) for visits in range(nodes + 1)]),
         schedule=schedule,
     )
     history = History(

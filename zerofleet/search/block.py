@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from games import core, positions
+from games.compiled import lean
 from games.core import Game
 from games.errors import IllegalMove
 from games.kit.randomness import uniform
@@ -47,6 +48,7 @@ __all__ = ["ABSORBED", "LAST_SEED", "MOST_VALUE", "Leaves", "SearchBlock", "Sear
 LAST_SEED = (1 << 63) - 1  # fits signed and unsigned words alike
 NO_ACTION = -1  # of no game
 MOST_VALUE = 1.001  # 1 plus rounding of a mean of scores in [-1, 1]
+LARGEST: Final = float(np.finfo(np.float32).max)  # finite
 ABSORBED: Final = ("C", "W")
 """Evaluations as compiled code takes them: an array that cannot be written, as of a message, is another type, compiled anew."""
 
@@ -218,8 +220,8 @@ class SearchBlock:
         if policy.shape != (self._used, self._rows.legal.shape[1]) or value.shape != (self._used, players):
             raise ValueError(f"policy {policy.shape} and value {value.shape} do not fit {self._used} leaves")
         policy, value = (np.require(array, np.float32, ABSORBED) for array in (policy, value))
-        _require("policy", policy, (policy >= 0.0) & (policy < np.inf), "finite numbers from 0 up")
-        _require("value", value, np.abs(value) <= MOST_VALUE, "numbers in [-1, 1]")
+        _require("policy", policy, (0.0, LARGEST), "finite numbers from 0 up")
+        _require("value", value, (-MOST_VALUE, MOST_VALUE), "numbers in [-1, 1]")
         if self._worlds is not None and self._extra_heads:
             _note_prediction(self._worlds.likelihood[: self._used], extra_heads)
         return policy, value
@@ -337,7 +339,7 @@ class SearchBlock:
         self._record(slot)
         if self._worlds is not None and path:
             raise ValueError("with hidden information the root alone is shown: nodes below it hold invented hands")
-        return view_node(self._arena, slot, self._compiled, path)
+        return view_node(self._arena, slot, path)
 
     def worlds(self, slot: int) -> WorldStatistics | None:
         """Return a slot's root over the worlds of its search; None without hidden information.
@@ -357,16 +359,28 @@ def _note_prediction(likelihood: np.ndarray, extra_heads: Sequence[np.ndarray]) 
     if not extra_heads or extra_heads[0].shape != likelihood.shape:
         got = [head.shape for head in extra_heads]
         raise ValueError(f"information=predict needs the head `opponents`, {likelihood.shape}; got {got}")
-    opponents = extra_heads[0]
-    _require("opponents head", opponents, (opponents >= 0.0) & (opponents < np.inf), "finite numbers from 0 up")
+    opponents = np.require(extra_heads[0], np.float32, ABSORBED)
+    _require("opponents head", opponents, (0.0, LARGEST), "finite numbers from 0 up")
     likelihood[:] = opponents
 
 
-def _require(name: str, answer: np.ndarray, good: np.ndarray, wanted: str) -> None:
-    """Raise `ValueError` unless all entries of an output of the network are `good` (bool, same shape)."""
-    if not good.all():
-        leaf = int(np.flatnonzero(~good.all(axis=1))[0])
+def _require(name: str, answer: np.ndarray, bounds: tuple[float, float], wanted: str) -> None:
+    """Raise `ValueError` unless all entries of an output of the network (float32 [B, n]) are within `bounds`."""
+    leaf = _first_outside(answer, *bounds)
+    if leaf < len(answer):
         raise ValueError(f"the {name} of leaf {leaf} is {answer[leaf].tolist()}; want {wanted}")
+
+
+@lean
+def _first_outside(answer: np.ndarray, lowest: float, largest: float) -> int:
+    """Return the first row with an entry below `lowest`, above `largest` or nan; their number if there is none."""
+    for row in range(len(answer)):
+        within = True
+        for i in range(answer.shape[1]):
+            within &= lowest <= answer[row, i] <= largest
+        if not within:
+            return row
+    return len(answer)
 
 
 def _schedule(game: Game, settings: SearchSettings) -> np.ndarray:

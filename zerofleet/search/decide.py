@@ -84,10 +84,10 @@ def best_edge(nodes: Any, edges: Any) -> int:
 
 
 @lean
-def chosen_edge(nodes: Any, edges: Any, noise: np.ndarray, settings: CompiledSettings) -> int:
-    """Return the root edge to play without a temperature; `noise` as in `gumbel_select`."""
+def chosen_edge(nodes: Any, edges: Any, bias: np.ndarray, settings: CompiledSettings) -> int:
+    """Return the root edge to play without a temperature; `bias` as in `gumbel_select`."""
     if settings.gumbel:
-        return gumbel_select(nodes, edges, noise, settings, wide(-1))
+        return gumbel_select(nodes, edges, bias, settings, wide(-1))
     return best_edge(nodes, edges)
 
 
@@ -155,12 +155,12 @@ def choose_move(arena: Arena, g: int, settings: CompiledSettings) -> int:
     else:
         forced = slot.full and settings.forced_playouts > 0.0 and settings.dirichlet_fraction > 0.0
         if forced and settings.prune_targets:
-            prune_forced(nodes, edges, settings, weights)
+            prune_forced(nodes, edges, settings, arena.exploration, weights)
         else:
             _count_visits(nodes, edges, weights)
         _share_by_priors(nodes, edges, weights)
     if temperature <= 0.0:
-        return chosen_edge(nodes, edges, arena.noise[g], settings)
+        return chosen_edge(nodes, edges, arena.bias[g], settings)
     return int(nodes[ROOT].edge_start) + _sample(weights, nodes[ROOT].edge_count, temperature, arena.words[g])
 
 

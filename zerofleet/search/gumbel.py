@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from games.compiled import lean
+from games.compiled import inlined, lean
 from zerofleet.search.compiled_settings import CompiledSettings
-from zerofleet.search.proof import is_proven, may_play
+from zerofleet.search.proof import is_candidate, is_proven
 from zerofleet.search.puct import settled_mean
 from zerofleet.search.tree import ROOT, wide
 
-__all__ = ["considered_visits", "gumbel_select", "improved_policy", "policy_value"]
+__all__ = ["considered_visits", "gumbel_select", "improved_policy", "logit", "policy_value"]
 
 _TINY = 1e-8  # keeps the logarithm of a prior that was rounded to zero finite
 
@@ -48,66 +48,71 @@ def _schedule(considered: int, simulations: int) -> np.ndarray:
     return np.array(sequence[:simulations], dtype=np.int32)
 
 
+@inlined
+def logit(prior: float) -> float:
+    """Return the logarithm of a prior."""
+    return math.log(prior + _TINY)
+
+
 @lean
-def _best_visits(nodes: Any, edges: Any) -> int:
+def _visited(nodes: Any, edges: Any, player: int) -> tuple[int, float]:
+    """Return the most visits of a root action that may be played, and v_mix, the value of an unvisited one for `player`
+    (appendix D), over those actions."""
     root = nodes[ROOT]
-    most = 0
+    proven = is_proven(nodes, wide(ROOT))
+    most, mass, weighted, visits = 0, 0.0, 0.0, 0
     for e in range(root.edge_start, root.edge_start + root.edge_count):
-        if edges[e].visits > most and may_play(nodes, edges, e):
-            most = edges[e].visits
-    return most
-
-
-@lean
-def _sigma(settings: CompiledSettings, most_visits: int, value: float) -> float:
-    """Return the monotone transform of a value in [-1, 1] (equation 8, with q scaled to [0, 1])."""
-    return (settings.gumbel_visit_offset + most_visits) * settings.gumbel_value_scale * 0.5 * (value + 1.0)
-
-
-@lean
-def _mixed_value(nodes: Any, edges: Any, player: int) -> float:
-    """Return v_mix, the value of an unvisited root action for `player` (appendix D), over the actions that may be played."""
-    root = nodes[ROOT]
-    mass, weighted, visits = 0.0, 0.0, 0
-    for e in range(root.edge_start, root.edge_start + root.edge_count):
-        if edges[e].visits > 0 and may_play(nodes, edges, e):
-            mass += edges[e].prior
-            weighted += edges[e].prior * settled_mean(edges[e], player)
-            visits += edges[e].visits
+        edge = edges[e]
+        if edge.visits > 0 and is_candidate(nodes, edges, e, proven):
+            most = max(most, edge.visits)
+            mass += edge.prior
+            weighted += edge.prior * settled_mean(edge, player)
+            visits += edge.visits
     if visits == 0 or mass <= 0.0:
-        return root.value[player]  # type: ignore[no-any-return]
-    return (root.value[player] + visits * weighted / mass) / (1.0 + visits)  # type: ignore[no-any-return]
+        return most, float(root.value[player])
+    return most, (root.value[player] + visits * weighted / mass) / (1.0 + visits)
+
+
+@inlined
+def _scale(settings: CompiledSettings, most_visits: int) -> float:
+    """Return the slope of sigma, the monotone transform of values (equation 8, with q scaled to [0, 1]); see `_sigma`."""
+    return (settings.gumbel_visit_offset + most_visits) * settings.gumbel_value_scale * 0.5
+
+
+@inlined
+def _sigma(scale: float, value: float) -> float:
+    """Return the transform of a value in [-1, 1]."""
+    return scale * (value + 1.0)
+
+
+@inlined
+def _completed(root: Any, edge: Any, player: int, proven: bool, mixed: float) -> float:
+    """Return the completed value of a root action for the mover: what is proven of the root, its mean, `mixed` if unvisited."""
+    if proven:
+        return root.lower[player]  # type: ignore[no-any-return]
+    return settled_mean(edge, player) if edge.visits > 0 else mixed
 
 
 @lean
-def _completed(nodes: Any, edges: Any, e: int, player: int, mixed: float) -> float:
-    """Return the completed value of a root action for the mover: its mean, `mixed` if unvisited, what is proven if that is."""
-    if is_proven(nodes, wide(ROOT)):
-        return nodes[ROOT].lower[player]  # type: ignore[no-any-return]
-    return settled_mean(edges[e], player) if edges[e].visits > 0 else mixed
+def gumbel_select(nodes: Any, edges: Any, bias: np.ndarray, settings: CompiledSettings, wanted_visits: int) -> int:
+    """Return the root edge with `wanted_visits` (including flights) whose variate + logit + sigma(q) is highest.
 
-
-@lean
-def gumbel_select(nodes: Any, edges: Any, noise: np.ndarray, settings: CompiledSettings, wanted_visits: int) -> int:
-    """Return the root edge with `wanted_visits` (including flights) whose noise + logit + sigma(q) is highest.
-
-    `noise` (float64 [>= edges of the root]) holds the Gumbel variates. `wanted_visits` < 0 selects among the most visited
+    `bias` (float64 [>= edges of the root]) holds the sum of the first two. `wanted_visits` < 0 selects among the most visited
     edges: the action to play. An edge that may not be played is never selected.
     """
     root = nodes[ROOT]
     player = wide(root.to_move)
     first, count = int(root.edge_start), int(root.edge_count)
-    most = _best_visits(nodes, edges)
-    mixed = _mixed_value(nodes, edges, player)
+    proven = is_proven(nodes, wide(ROOT))
+    most, mixed = _visited(nodes, edges, player)
+    scale = _scale(settings, most)
     best, best_score, best_fit = -1, -np.inf, False
     for i in range(count):
         edge = edges[first + i]
-        if not may_play(nodes, edges, first + i):
+        if not is_candidate(nodes, edges, first + i, proven):
             continue
-        visits = edge.visits + edge.flight
-        value = _completed(nodes, edges, first + i, player, mixed)
-        score = noise[i] + math.log(edge.prior + _TINY) + _sigma(settings, most, value)
-        fit = edge.visits == most if wanted_visits < 0 else visits == wanted_visits
+        score = bias[i] + _sigma(scale, _completed(root, edge, player, proven, mixed))
+        fit = edge.visits == most if wanted_visits < 0 else edge.visits + edge.flight == wanted_visits
         if best < 0 or (fit and not best_fit) or (fit == best_fit and score > best_score):
             best, best_score, best_fit = first + i, score, fit
     return best
@@ -122,14 +127,15 @@ def improved_policy(nodes: Any, edges: Any, settings: CompiledSettings, weights:
     root = nodes[ROOT]
     player = wide(root.to_move)
     first, count = root.edge_start, root.edge_count
-    most = _best_visits(nodes, edges)
-    mixed = _mixed_value(nodes, edges, player)
+    proven = is_proven(nodes, wide(ROOT))
+    most, mixed = _visited(nodes, edges, player)
+    scale = _scale(settings, most)
     peak = -np.inf
     for i in range(count):
+        edge = edges[first + i]
         weights[i] = -np.inf
-        if may_play(nodes, edges, first + i):
-            value = _completed(nodes, edges, first + i, player, mixed)
-            weights[i] = math.log(edges[first + i].prior + _TINY) + _sigma(settings, most, value)
+        if is_candidate(nodes, edges, first + i, proven):
+            weights[i] = logit(edge.prior) + _sigma(scale, _completed(root, edge, player, proven, mixed))
             peak = max(peak, weights[i])
     total = 0.0
     for i in range(count):
@@ -148,7 +154,7 @@ def policy_value(nodes: Any, edges: Any, weights: np.ndarray, out: np.ndarray) -
     """
     root = nodes[ROOT]
     for player in range(out.shape[0]):
-        mixed = _mixed_value(nodes, edges, player)
+        _, mixed = _visited(nodes, edges, player)
         total = 0.0
         for i in range(root.edge_count):
             edge = edges[root.edge_start + i]

@@ -15,6 +15,7 @@ import numpy as np
 from games import core
 from games.compiled import inlined, lean
 from games.kit.randomness import uniform
+from games.prefetch import prefetch
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
 from zerofleet.search.compiled_settings import LOOK_AT_LEAVES, CompiledSettings
@@ -178,7 +179,7 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
             _end_if_decided(tree.nodes, tree.edges, slot)
         if slot.pending >= settings.leaves_per_game or root.visits - 1 + root.flight >= slot.budget:
             break
-        index = descend(game, tree, slot, settings, arena.schedule)
+        index = descend(game, tree, slot, settings, arena)
         node = tree.nodes[index]
         if node.kind == PENDING:
             break  # selection reached a pending leaf
@@ -209,6 +210,26 @@ def advance(game: Any, settings: CompiledSettings, arena: Arena, history: Histor
     return search_on(game, settings, arena, history, batch, (0, policy, value))
 
 
+@inlined
+def _load_ahead(arena: Arena, g: int) -> None:
+    """Ask for what the slots after g need first, so that it is in the processor's cache at their turn.
+
+    That is, of the second the root and the last node, which is the pending leaf, and of the next the leaf's parent.
+    """
+    slots = arena.slots.shape[0]
+    if g + 2 < slots:
+        slot, nodes, edges = arena.slots[g + 2], arena.nodes[g + 2], arena.edges[g + 2]
+        prefetch(nodes, wide(ROOT))
+        prefetch(nodes, wide(slot.nodes) - 1)
+        for e in range(0, 8, 3):
+            prefetch(edges, wide(e))
+            prefetch(edges, wide(slot.edges) - 1 - e)
+    if g + 1 < slots:
+        leaf = arena.nodes[g + 1, arena.slots[g + 1].nodes - 1]
+        prefetch(arena.nodes[g + 1], wide(leaf.parent))
+        prefetch(arena.edges[g + 1], wide(leaf.parent_edge))
+
+
 @lean
 def search_on(
     game: Any,
@@ -228,6 +249,7 @@ def search_on(
     used = wide(0)
     for g in range(arena.slots.shape[0]):
         slot = arena.slots[g]
+        _load_ahead(arena, g)
         if answered > 0 and slot.pending > 0:
             _absorb_slot(arena, g, policy, value)
         while slot.status == SEARCHING and slot.pending == 0:

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from games.compiled import lean
+from games.compiled import inlined, lean
 from zerofleet.search.tree import EXPANDED, NO_NODE, OPEN, OVER, PROVEN, ROOT, copy, wide
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "LOSES",
     "WINS",
     "bound_root",
+    "is_candidate",
     "is_proven",
     "lower_of",
     "may_play",
@@ -80,13 +81,19 @@ def is_proven(nodes: Any, index: int) -> bool:
     return node.lower[node.to_move] >= node.upper[node.to_move]  # type: ignore[no-any-return]
 
 
+@inlined
+def is_candidate(nodes: Any, edges: Any, e: int, proven: bool) -> bool:
+    """Return `may_play` of a root edge, given whether the root is proven."""
+    if not proven:
+        return edges[e].proof == OPEN  # type: ignore[no-any-return]
+    player = wide(nodes[ROOT].to_move)
+    return lower_of(nodes, edges, e, player) >= nodes[ROOT].lower[player]  # type: ignore[no-any-return]
+
+
 @lean
 def may_play(nodes: Any, edges: Any, e: int) -> bool:
     """Return whether a root edge may be played: among the best if the root is proven, else not dominated."""
-    player = wide(nodes[ROOT].to_move)
-    if is_proven(nodes, wide(ROOT)):
-        return lower_of(nodes, edges, e, player) >= nodes[ROOT].lower[player]  # type: ignore[no-any-return]
-    return edges[e].proof == OPEN  # type: ignore[no-any-return]
+    return is_candidate(nodes, edges, e, is_proven(nodes, wide(ROOT)))
 
 
 @lean

@@ -14,40 +14,44 @@ import numpy as np
 from games.compiled import inlined, lean
 from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.proof import may_play
+from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import OPEN, ROOT, wide
 
 __all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select_edge", "settled_mean"]
 
 
-@lean
-def exploration(settings: CompiledSettings, visits: int) -> float:
-    """Return the factor of `prior / (1 + n)` for a node with N visits (including flights): c(N) * sqrt(N), or 1 if literal."""
-    if settings.literal:
+def exploration(settings: SearchSettings, visits: int) -> float:
+    """Return the factor of `prior / (1 + n)` for a node with N visits (including flights): c(N) * sqrt(N), or 1 if literal.
+
+    Compiled code reads it from a table (`zerofleet.search.arena.Arena.exploration`): a logarithm and a root for each node of a
+    descent took a tenth of the search's time.
+    """
+    if settings.exploration == "literal":
         return 1.0
     return (settings.puct_init + math.log((1.0 + visits + settings.puct_base) / settings.puct_base)) * math.sqrt(visits)
 
 
-@lean
+@inlined
 def mean_value(edge: Any, player: int, virtual_loss: float) -> float:
     """Return the mean value of an edge with visits or flights for `player`; each flight counts as `virtual_loss` losses."""
     flight = edge.flight
     return (edge.value[player] - virtual_loss * flight) / (edge.visits + flight)  # type: ignore[no-any-return]
 
 
-@lean
+@inlined
 def settled_mean(edge: Any, player: int) -> float:
     """Return the mean value of a visited edge for `player`, without flights."""
     return edge.value[player] / edge.visits  # type: ignore[no-any-return]
 
 
-@lean
+@inlined
 def forced_visits(settings: CompiledSettings, prior: float, children_visits: int) -> float:
     """Return the minimal number of visits of a visited root child: sqrt(k P N) (Wu 2019, 3.2)."""
     return math.sqrt(settings.forced_playouts * prior * children_visits)
 
 
 @inlined
-def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, force: bool) -> int:
+def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, exploration: np.ndarray, force: bool) -> int:
     """Return the edge that PUCT selects at an expanded node, among those that no proof rules out; ties go to the lower action.
 
     An unvisited edge has the node's mean value minus `fpu_reduction * sqrt(visited prior mass)`, both without the edges ruled
@@ -56,7 +60,7 @@ def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, 
     """
     node = nodes[index]
     player = node.to_move
-    factor = exploration(settings, node.visits + node.flight)
+    factor = exploration[node.visits + node.flight]
     first = node.edge_start
     total = float(node.value[player])
     mass = 0.0
@@ -93,7 +97,7 @@ def select_edge(nodes: Any, edges: Any, index: int, settings: CompiledSettings, 
 
 
 @lean
-def prune_forced(nodes: Any, edges: Any, settings: CompiledSettings, weights: np.ndarray) -> None:
+def prune_forced(nodes: Any, edges: Any, settings: CompiledSettings, exploration: np.ndarray, weights: np.ndarray) -> None:
     """Write root visits without forced playouts into `weights` (float64 [>= edges of the root]).
 
     Every edge but the most visited loses up to its forced visits while its PUCT score with fewer visits stays below that of
@@ -109,7 +113,7 @@ def prune_forced(nodes: Any, edges: Any, settings: CompiledSettings, weights: np
             best, most = first + i, edges[first + i].visits
     if most == 0:
         return
-    factor = exploration(settings, root.visits)
+    factor = exploration[root.visits]
     limit = settled_mean(edges[best], player) + factor * edges[best].prior / (1.0 + edges[best].visits)
     for i in range(count):
         edge = edges[first + i]

@@ -12,7 +12,7 @@ import numpy as np
 
 from zerofleet.search.arena import Arena
 from zerofleet.search.compiled_settings import CompiledSettings
-from zerofleet.search.decide import chosen_edge, root_value
+from zerofleet.search.decide import best_edge, chosen_edge, root_value
 from zerofleet.search.gumbel import improved_policy
 from zerofleet.search.proof import is_proven, lower_of, may_play, upper_of
 from zerofleet.search.tree import NO_NODE, OPEN, ROOT
@@ -62,7 +62,9 @@ def analyse_root(arena: Arena, slot: int, settings: CompiledSettings, *, alterna
         improved_policy(nodes, edges, settings, weights)
     value = np.zeros(nodes["value"].shape[1], dtype=np.float32)
     root_value(nodes, edges, settings, weights, value)
-    line = _principal_variation(nodes, edges, chosen_edge(nodes, edges, arena.noise[slot], settings))
+    drawn = settings.gumbel and arena.slots[slot]["prepared"]
+    best = chosen_edge(nodes, edges, arena.bias[slot], settings) if drawn else best_edge(nodes, edges)
+    line = _principal_variation(nodes, edges, best)
     return RootAnalysis(
         to_move=mover,
         version=int(arena.slots[slot]["version"]),

@@ -12,7 +12,7 @@ from games.kit.randomness import gamma, gumbel
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import Arena, Cache, Rows
 from zerofleet.search.compiled_settings import CompiledSettings
-from zerofleet.search.gumbel import gumbel_select
+from zerofleet.search.gumbel import gumbel_select, logit
 from zerofleet.search.proof import moves_left
 from zerofleet.search.puct import select_edge
 from zerofleet.search.tree import (
@@ -36,9 +36,9 @@ __all__ = [
     "evaluate",
     "expand",
     "expand_pending",
+    "next_edge",
     "prepare_root",
     "request",
-    "root_edge",
     "tree_of",
 ]
 
@@ -53,7 +53,7 @@ def tree_of(arena: Arena, g: int) -> Tree:
         arena.edges[g],
         arena.states[g],
         arena.past[g],
-        arena.noise[g],
+        arena.bias[g],
         arena.words[g],
         arena.pending_nodes[g],
         arena.pending_rows[g],
@@ -68,8 +68,10 @@ def evaluate(nodes: Any, edges: Any, index: int, policy: np.ndarray, value: np.n
     """Write the evaluation of a node: policy float32 [L] over its edges, value float32 [P], mover first."""
     node = nodes[index]
     players = value.shape[0]
+    seat = wide(node.to_move)
     for i in range(players):
-        node.value[(node.to_move + i) % players] = value[i]
+        node.value[seat] = value[i]
+        seat = seat + 1 if seat + 1 < players else 0
     total = 0.0
     for i in range(node.edge_count):
         total += policy[i]
@@ -108,13 +110,14 @@ def all_answered(arena: Arena, g: int) -> bool:
 
 @lean
 def prepare_root(tree: Tree, slot: Any, settings: CompiledSettings) -> None:
-    """Mix noise into the root's priors (full searches), or sample its Gumbel variates."""
+    """Mix noise into the root's priors (full searches), or draw the Gumbel variates of its edges and add their logits."""
     slot.prepared = 1
     root = tree.nodes[ROOT]
     count = root.edge_count
     if settings.gumbel:
         for i in range(count):
-            tree.noise[i] = gumbel(tree.word) if settings.gumbel_noise else 0.0
+            variate = gumbel(tree.word) if settings.gumbel_noise else 0.0
+            tree.bias[i] = variate + logit(tree.edges[root.edge_start + i].prior)
         slot.considered = min(settings.gumbel_considered, moves_left(tree.nodes, tree.edges))
         return
     if not slot.full or settings.dirichlet_fraction <= 0.0 or count < 2:
@@ -132,16 +135,18 @@ def prepare_root(tree: Tree, slot: Any, settings: CompiledSettings) -> None:
 
 
 @inlined
-def root_edge(tree: Tree, slot: Any, settings: CompiledSettings, schedule: np.ndarray) -> int:
-    """Return the selected root edge; the first call of a move also sets the noise."""
-    if not slot.prepared:
-        prepare_root(tree, slot, settings)
-    if settings.gumbel:
-        root = tree.nodes[ROOT]
-        wanted = wide(schedule[slot.full, slot.considered, root.visits - 1 + root.flight])
-        return gumbel_select(tree.nodes, tree.edges, tree.noise, settings, wanted)
-    force = slot.full and settings.forced_playouts > 0.0 and settings.dirichlet_fraction > 0.0
-    return select_edge(tree.nodes, tree.edges, wide(ROOT), settings, force)
+def next_edge(tree: Tree, slot: Any, settings: CompiledSettings, arena: Arena, index: int) -> int:
+    """Return the edge that the search selects at an expanded node; the first selection of a move at the root sets its noise."""
+    force = False
+    if index == ROOT:
+        if not slot.prepared:
+            prepare_root(tree, slot, settings)
+        if settings.gumbel:
+            root = tree.nodes[ROOT]
+            wanted = wide(arena.schedule[slot.full, slot.considered, root.visits - 1 + root.flight])
+            return gumbel_select(tree.nodes, tree.edges, tree.bias, settings, wanted)
+        force = slot.full and settings.forced_playouts > 0.0 and settings.dirichlet_fraction > 0.0
+    return select_edge(tree.nodes, tree.edges, index, settings, arena.exploration, force)
 
 
 @inlined
@@ -156,13 +161,12 @@ def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
 
 
 @inlined
-def descend(game: Any, tree: Tree, slot: Any, settings: CompiledSettings, schedule: np.ndarray) -> int:
+def descend(game: Any, tree: Tree, slot: Any, settings: CompiledSettings, arena: Arena) -> int:
     """Descend from the root to a node that is not expanded, created if necessary; return its index."""
     nodes, edges = tree.nodes, tree.edges
     index = wide(ROOT)
     while nodes[index].kind == EXPANDED:
-        at_root = index == ROOT
-        e = root_edge(tree, slot, settings, schedule) if at_root else select_edge(nodes, edges, index, settings, False)
+        e = next_edge(tree, slot, settings, arena, index)
         child = edges[e].child
         index = child if child != NO_NODE else _new_child(game, tree, slot, index, e)
     return index

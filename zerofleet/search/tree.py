@@ -106,7 +106,7 @@ class Tree(NamedTuple):
     edges: np.ndarray  # edge_dtype [E]
     states: np.ndarray  # spec.state_dtype [N, S]
     past: np.ndarray  # uint64 [M], repetition keys of the positions before the root
-    noise: np.ndarray  # float64 [L], Gumbel variates of the root
+    bias: np.ndarray  # float64 [L], Gumbel variate plus logit of each root edge
     word: np.ndarray  # uint64 [1], state of the random generator
     pending_nodes: np.ndarray  # int32 [K], pending leaves
     pending_rows: np.ndarray  # int32 [K], their rows in the batch

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from zerofleet.search.arena import Arena
-from zerofleet.search.compiled_settings import CompiledSettings
-from zerofleet.search.puct import exploration
 from zerofleet.search.tree import EXPANDED, NO_NODE, PROVEN, ROOT
 
 __all__ = ["TreeNode", "view_node"]
@@ -36,7 +34,7 @@ class TreeNode:
         return [int(index) for index in np.lexsort((-self.priors, -self.visit_counts))]
 
 
-def view_node(arena: Arena, slot: int, settings: CompiledSettings, path: Sequence[int]) -> TreeNode:
+def view_node(arena: Arena, slot: int, path: Sequence[int]) -> TreeNode:
     """Return the node at the end of a path of actions from the root. Raises `ValueError` if it is not expanded."""
     nodes, edges = arena.nodes[slot], arena.edges[slot]
     index = ROOT
@@ -63,6 +61,6 @@ def view_node(arena: Arena, slot: int, settings: CompiledSettings, path: Sequenc
         priors=own["prior"].copy(),
         visit_counts=visits,
         values=values,
-        exploration=(exploration(settings, int(node["visits"])) * own["prior"] / (1.0 + visits)).astype(np.float32),
+        exploration=(arena.exploration[node["visits"]] * own["prior"] / (1.0 + visits)).astype(np.float32),
         is_expanded=np.isin(kinds, (EXPANDED, PROVEN)),
     )

@@ -15,7 +15,6 @@ from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Save, Seed, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import LeafBatch
-from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.library.planning.costs import save_figures
 from zerofleet.search import SearchBlock, SearchSettings
 
@@ -55,20 +54,18 @@ class SearchFigures:
     """Growth of the process during the measurement."""
 
 
-class UniformTable:
-    """Uniform evaluator by table lookup, at next to no cost."""
+class UniformAnswers:
+    """Answers of a uniform evaluator, prepared in advance: they cost nothing."""
 
     def __init__(self, game: Game, rows: int) -> None:
         spec = game.spec()
-        listed = np.tril(np.ones((spec.max_legal + 1, spec.max_legal), dtype=np.int16), -1)
-        self._policies = uniform_policy(np.where(listed, 0, -1)).astype(np.float32)  # [L + 1, L], row n: n legal actions
+        self._policies = np.ones((rows, spec.max_legal), dtype=np.float32)  # the search shares them among the legal actions
         self._values = np.zeros((rows, spec.num_players), dtype=np.float32)
         self._head = np.broadcast_to(np.float32(1.0 / spec.num_actions), (rows, spec.num_actions))
 
     def answer(self, batch: LeafBatch) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
         """Return policy float32 [B, L], value float32 [B, P], and the extra heads of the batch, float32 [B, A]."""
-        policy = self._policies[np.count_nonzero(batch.legal >= 0, axis=1)]
-        return policy, self._values[: len(batch)], [self._head[: len(batch)]] * batch.extra_heads
+        return self._policies[: len(batch)], self._values[: len(batch)], [self._head[: len(batch)]] * batch.extra_heads
 
 
 class Bench:
@@ -78,18 +75,21 @@ class Bench:
         self.block = SearchBlock(game, settings, slots=games)
         self.games_done = 0
         self.positions = 0
-        self._table = UniformTable(game, games * settings.leaves_per_game)
+        self._table = UniformAnswers(game, games * settings.leaves_per_game)
         self._versions = [VERSION] * game.spec().num_players
         self._next_seed = seed
         for slot in range(games):
             self._begin(slot)
+        self._leaves = self.block.advance()
 
     def step(self) -> None:
         """Search until every game waits for the network, and supply the evaluations."""
-        leaves = self.block.advance()  # those of the step before, if some wait
-        if len(leaves.batch):
-            self.positions += len(leaves.batch)
-            self.block.search_on(*self._table.answer(leaves.batch))
+        batch = self._leaves.batch
+        if len(batch):
+            self.positions += len(batch)
+            self._leaves = self.block.search_on(*self._table.answer(batch))
+        else:
+            self._leaves = self.block.advance()
         for slot in self.block.finished():
             self.block.take(slot)
             self.games_done += 1

@@ -28,8 +28,7 @@ from zerofleet.search.arena import SEARCHING, Arena, History, Rows
 from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.hidden.worlds import OPPONENT, Worlds, ask, draw_seed, view_key
 from zerofleet.search.kernel import EXTERNAL, settle
-from zerofleet.search.puct import select_edge
-from zerofleet.search.simulate import evaluate, expand, root_edge, tree_of
+from zerofleet.search.simulate import evaluate, expand, next_edge, tree_of
 from zerofleet.search.tree import EXPANDED, NO_NODE, ROOT, Tree, add_node, backup, copy, wide
 
 __all__ = ["absorb", "advance"]
@@ -129,7 +128,7 @@ def _follow(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: 
             tree.pending_nodes[0] = index
             return True
         cursor.node = index
-        cursor.edge = select_edge(tree.nodes, tree.edges, index, settings, False)
+        cursor.edge = next_edge(tree, slot, settings, arena, index)
         core.play(game, state, wide(tree.edges[cursor.edge].action))
     _back_up_end(game, tree, cursor, state, slot.scores)
     _note_value(tree, cursor, worlds.moments[g], slot.scores)
@@ -143,7 +142,7 @@ def _begin_simulation(game: Any, arena: Arena, tree: Tree, g: int, settings: Com
     seed = draw_seed(tree.word)
     core.determinise(game, tree.states[ROOT], wide(tree.nodes[ROOT].to_move), seed, state)
     cursor.node = ROOT
-    cursor.edge = root_edge(tree, slot, settings, arena.schedule)
+    cursor.edge = next_edge(tree, slot, settings, arena, wide(ROOT))
     cursor.first = cursor.edge
     core.play(game, state, wide(tree.edges[cursor.edge].action))
 

@@ -24,8 +24,7 @@ from zerofleet.search.arena import SEARCHING, Arena, History, Rows
 from zerofleet.search.compiled_settings import CompiledSettings
 from zerofleet.search.hidden.worlds import Worlds, ask, draw_seed
 from zerofleet.search.kernel import settle
-from zerofleet.search.puct import select_edge
-from zerofleet.search.simulate import evaluate, expand, root_edge, tree_of
+from zerofleet.search.simulate import evaluate, expand, next_edge, tree_of
 from zerofleet.search.tree import EXPANDED, NO_NODE, OVER, ROOT, add_node, backup, copy, wide
 
 __all__ = ["absorb", "advance"]
@@ -50,8 +49,7 @@ def _descend(game: Any, settings: CompiledSettings, arena: Arena, g: int, worlds
     nodes, edges = tree.nodes, tree.edges
     index = wide(ROOT)
     while nodes[index].kind == EXPANDED:
-        at_root = index == ROOT
-        e = root_edge(tree, slot, settings, arena.schedule) if at_root else select_edge(nodes, edges, index, settings, False)
+        e = next_edge(tree, slot, settings, arena, index)
         child = edges[e].child
         index = child if child != NO_NODE else _new_child(game, arena, g, worlds, index, e)
     return index

@@ -17,7 +17,7 @@ import numpy as np
 
 from games.compiled import lean
 from games.kit.bits import count_bits
-from zerofleet.agents.exact.solver.prefetch import prefetch
+from games.prefetch import prefetch
 
 __all__ = ["MIN_BITS", "UNKNOWN", "empty_table", "fetch", "look_up", "note", "scrambled"]
 
