@@ -71,8 +71,10 @@ test: venv triton ## run all tests; TEST_ARGS="-k trees" for some, TEST_PROCESSE
 images: ## build the images of a cluster, labelled with commit and time
 	ZEROFLEET_REVISION=$$(git rev-parse HEAD) ZEROFLEET_CREATED=$$(date -u +%Y-%m-%dT%H:%M:%SZ) docker compose --profile ui build
 
+# A process has a browser, an application and a folder of runs, which the tests of a file share.
 browser-test: venv ## test the pages in Chromium, which must be installed; TEST_ARGS="-k clicks" for some
-	ZEROFLEET_TEST_SCREENSHOTS=$(CURDIR)/build/screenshots $(BIN)/pytest -n 0 tests/browser $(TEST_ARGS)
+	ZEROFLEET_TEST_SCREENSHOTS=$(CURDIR)/build/screenshots \
+		$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile tests/browser $(TEST_ARGS)
 
 tutorials: venv ## execute the commands of README and docs/tutorials, with small sizes; TUTORIALS_ARGS=docs/tutorials/player.md for one page
 	$(BIN)/python tests/docs/try_commands.py $(TUTORIALS_ARGS)
