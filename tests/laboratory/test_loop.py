@@ -91,7 +91,7 @@ def test_a_candidate_is_adopted_at_once(events):
 
 async def test_a_budget_of_processor_seconds_counts_every_part_and_no_judgement(tmp_path):
     ticks = itertools.count()
-    clock = ProcessorClock(lambda: 0.01 * next(ticks))  # each look at the clock takes a hundredth of a second
+    clock = ProcessorClock(lambda: 0.02 * next(ticks))  # each look at the clock takes a fiftieth of a second
     events = await run(tmp_path / "a", clock=clock, cpu_seconds=16.0, judge_every=8.0)
     assert [event["planned"] for event in events[:-1]] == [8, 16]
     last = events[-2]
@@ -105,7 +105,7 @@ async def test_a_schedule_over_the_plan_falls_over_the_budget(tmp_path, budget):
     falling = {"train.schedule": "linear", "train.schedule_over": "plan", "train.schedule_floor": "0"}
     settings = SETTINGS | falling | {"train.warmup_steps": "0", "train.learning_rate": "0.004"}
     ticks = itertools.count()
-    clock = ProcessorClock(lambda: 0.01 * next(ticks))
+    clock = ProcessorClock(lambda: 0.02 * next(ticks))
     *judged, _end = await run(tmp_path / "a", clock=clock, settings=settings, **budget)
     assert len(judged) > 1
     whole, begin = judged[-1]["planned"], 0.0
