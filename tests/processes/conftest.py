@@ -90,6 +90,14 @@ class Run:
                 return
             await asyncio.sleep(0.05)
 
+    async def until_logged(self, service: str, event: str) -> None:
+        """Wait until the log of a service has an event."""
+        log = self.paths.logs / f"{service}.log"
+        while True:
+            if f'"{event}"' in log.read_text(errors="replace"):
+                return
+            await asyncio.sleep(0.05)
+
     async def end(self, number: signal.Signals = signal.SIGINT) -> str:
         """Ask the run to end; return everything that was printed."""
         self.process.send_signal(number)

@@ -141,7 +141,7 @@ async def test_a_sampled_game_leads_to_its_champion_no_log_has_a_secret_and_an_o
             await run.until(r"candidate \d+ promoted against", times=2)  # the first replaces random weights without a match
             object_server.stop()
             try:
-                await run.until(r"trained|games|candidate|positions", times=3)
+                await run.until_logged("trainer", "candidate.not_published")
             finally:
                 object_server.start()
             await run.until(r"candidate \d+ promoted against")
