@@ -6,8 +6,8 @@ PROTO := $(wildcard proto/zerofleet/contracts/wire/*.proto)
 STUBS := .
 RUN_ARGS ?= connect_four --preset laptop
 TEST_ARGS ?=
-# One more than processors: many tests wait for processes that they have started.
-TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(1 + (os.cpu_count() or 1))')
+# Two more than processors: many tests wait for processes that they have started.
+TEST_PROCESSES ?= $$($(BIN)/python -c 'import os; print(2 + (os.cpu_count() or 1))')
 SOAK_ARGS ?=
 PROMISES_ARGS ?=
 MUTATE_ARGS ?=
