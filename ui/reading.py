@@ -25,7 +25,7 @@ from zerofleet.library.game_query import GameQuery
 from zerofleet.library.heat_map import HeatMap, heat_map
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
-from zerofleet.library.match_rows import MatchQuery, page_of
+from zerofleet.library.match_rows import KINDS, VERDICTS, MatchQuery, page_of
 from zerofleet.library.model_list import ModelDetail, ModelList, ModelQuery
 from zerofleet.library.overview import Overview
 from zerofleet.library.run_list import RunList, RunStatus
@@ -39,6 +39,7 @@ DEFAULT_ROWS, MOST_ROWS = 100, 500
 """Versions of an answer, of that of matches too."""
 MOST_RUNS = 6
 BOARD_AGE_S = 3600
+MOST_SHOWN = 80  # characters of a refused value in the message
 RETRY_MS = 3000  # a run that cannot be read is looked at again after this time
 
 
@@ -182,6 +183,8 @@ class ReadingEndpoints:
             before=number_of(request, "before", 0, 0, MAX_VERSION) if "before" in given else None,
             version=number_of(request, "version", 0, 0, MAX_VERSION) if "version" in given else None,
             opponent=number_of(request, "opponent", 0, 0, MAX_VERSION) if "opponent" in given else None,
+            verdict=_choice_of(request, "verdict", VERDICTS),
+            kind=_choice_of(request, "kind", KINDS),
         )
         return page_of((await asyncio.to_thread(run.gate)).matches, query)
 
@@ -227,7 +230,22 @@ def _of_matches() -> tuple[Parameter, ...]:
         Parameter("before", "integer", "Version: only matches of older ones are listed."),
         Parameter("version", "integer", "Version whose matches are listed."),
         Parameter("opponent", "integer", "Version against which they were played."),
+        Parameter("verdict", "string", f"Status of the version of a decided match, or state of any other: {_either(VERDICTS)}."),
+        Parameter("kind", "string", f"Match before a promotion, or measurement after one: {_either(KINDS)}."),
     )
+
+
+def _choice_of(request: Request, name: str, choices: Sequence[str]) -> str | None:
+    """Return the value of a query parameter, None without one. Raises `InvalidRequest` for none of `choices`."""
+    text = request.query_params.get(name)
+    if text is not None and text not in choices:
+        raise InvalidRequest(f"{name}={text[:MOST_SHOWN]!r} is not accepted; give {_either(choices)}")
+    return text
+
+
+def _either(choices: Sequence[str]) -> str:
+    *others, last = (f"`{choice}`" for choice in choices)
+    return f"{', '.join(others)} or {last}"
 
 
 async def _overviews(looks: AsyncGenerator[Look]) -> Events:

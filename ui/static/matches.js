@@ -6,8 +6,9 @@ const POINTS = ["0", "½", "1", "1½", "2"];
 const KINDS = { gate: "gate match", measurement: "measurement" };
 const STATES = { open: "in progress", ended: "no verdict" };
 const PAGE = 100, MOST_AT_ONCE = 500; // versions of an answer
-const opening = latest(), listing = latest();
-let matches = [], total = 0, before = null, opened = null; // opened: key of the match that is shown
+const form = byId("filter"), names = [...new FormData(form).keys()], opening = latest(), listing = latest();
+let matches = [], total = null, before = null, opened = null; // total: null while the list is read; opened: key of the match that is shown
+let listed = "", conditions = new URLSearchParams(); // listed: query of the address of which the list is
 let fault = ""; // why the bounds of the test are unknown
 let detail = null, ply = 0, shown = null, chosen = 0; // chosen: place of the game in the shown pair
 let isOpen = false; // whether players hide nothing, so that moves alone name a position
@@ -144,9 +145,10 @@ async function open(row, asked = new URLSearchParams()) {
 const mark = () => byId("matches").querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("chosen", key(matches[i]) === opened));
 
 function list() {
-  byId("count").textContent = matches.length ? `${count(matches.length)} of ${count(total)} matches` : "";
+  byId("count").textContent = matches.length ? `${count(matches.length)} of ${count(total)} matches${conditions.size ? " that fit the filter" : ""}` : "";
   if (before === null && document.activeElement === byId("more")) byId("matches").focus();
   byId("more").hidden = before === null;
+  byId("matches").hidden = !matches.length;
   byId("matches").replaceChildren(table([
     ["versions", (row) => (row.id ? el("button", { type: "button", class: "link", onclick: () => open(row) }, `${row.version} : ${row.opponent}`) : `${row.version} : ${row.opponent}`)],
     ["match", (row) => KINDS[row.kind] ?? ""],
@@ -161,40 +163,73 @@ function list() {
 }
 
 /** Show what holds for the whole list, in place of a line about one match. */
-const tell = () => notice(matches.length ? (fault && `The bounds of the test are unknown: ${fault}`) : "No match has been played yet.");
+function tell() {
+  if (total === null) return;
+  notice(matches.length ? (fault && `The bounds of the test are unknown: ${fault}`) : conditions.size ? "No match fits the filter." : "No match has been played yet.");
+}
 
 /** Add the matches of older versions. */
 async function more() {
-  const found = await listing(() => page({ limit: PAGE, before }));
+  const found = await listing(() => page({ ...Object.fromEntries(conditions), limit: PAGE, before }));
   if (!found) return;
   matches = [...matches, ...found.matches];
   [total, before] = [found.total, found.next_before];
   list();
 }
 
-try {
-  const [found, { games }] = await Promise.all([page({ limit: PAGE }), fetchJson(path("games"))]);
-  isOpen = games.some((one) => one.game === game && one.information === "perfect");
-  [matches, total, before] = [found.matches, found.total, found.next_before];
-  fault = found.fault;
-  tell();
-  byId("rule").textContent = found.rule ? `Rule: ${found.rule}. A match opens while the journal holds its games: until the gatekeeper is started again.` : "";
-  byId("matches").hidden = !matches.length;
-  list();
-  const follow = async () => {
-    const asked = new URLSearchParams(location.hash.slice(1));
-    if (!asked.has("id") && !asked.has("version")) return;
-    opened = null;
-    tell();
-    byId("match").hidden = byId("pair").hidden = true;
-    mark();
-    const row = await opening(() => named(asked));
-    if (row) await open(row, asked);
-    else if (row === null) notice(`No match of version ${asked.get("version")} is recorded.`);
-  };
-  addEventListener("hashchange", () => follow().catch((error) => notice(error.message, true)));
-  byId("more").addEventListener("click", () => more().catch((error) => notice(error.message, true)));
-  await follow();
-} catch (error) {
-  notice(error.message, true);
+/** Put the conditions of the address into the form, and return them; the server answers for one that no field can hold. */
+function fill() {
+  const given = new URLSearchParams(location.search);
+  for (const name of names) form.elements[name].value = given.get(name) ?? "";
+  return new URLSearchParams(names.filter((name) => given.has(name)).map((name) => [name, given.get(name)]));
 }
+
+/** List the newest matches that fit the conditions of the address. */
+async function begin() {
+  [listed, conditions] = [location.search.slice(1), fill()];
+  [matches, total, before] = [[], null, null];
+  list();
+  notice("Reading the matches…");
+  const found = await listing(() => page({ ...Object.fromEntries(conditions), limit: PAGE }));
+  if (!found) return;
+  [matches, total, before, fault] = [found.matches, found.total, found.next_before, found.fault];
+  byId("rule").textContent = found.rule ? `Rule: ${found.rule}. A match opens while the journal holds its games: until the gatekeeper is started again.` : "";
+  tell();
+  list();
+}
+
+/** List the matches that fit a query, and keep it in the address, beside the match that is shown. */
+function go(wish) {
+  if (wish.toString() !== location.search.slice(1)) history.pushState(null, "", `${wish.size ? `?${wish}` : location.pathname}${location.hash}`);
+  return begin();
+}
+
+/** Open the match that the address names. */
+async function follow() {
+  const wish = new URLSearchParams(location.hash.slice(1));
+  if (!wish.has("id") && !wish.has("version")) return;
+  opened = null;
+  tell();
+  byId("match").hidden = byId("pair").hidden = true;
+  mark();
+  const row = await opening(() => named(wish));
+  if (row) await open(row, wish);
+  else if (row === null) notice(`No match of version ${wish.get("version")} is recorded.`);
+}
+
+const telling = (work) => work().catch((error) => notice(error.message, true));
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  telling(() => go(new URLSearchParams([...new FormData(form)].map(([name, value]) => [name, value.trim()]).filter(([, value]) => value))));
+});
+byId("clear").addEventListener("click", () => telling(() => go(new URLSearchParams())));
+byId("more").addEventListener("click", () => telling(more));
+addEventListener("hashchange", () => telling(follow));
+addEventListener("popstate", () => { // also where only the match changes
+  if (location.search.slice(1) !== listed) telling(begin);
+});
+await telling(async () => {
+  const [, { games }] = await Promise.all([begin(), fetchJson(path("games"))]);
+  isOpen = games.some((one) => one.game === game && one.information === "perfect");
+  await follow();
+});

@@ -7,10 +7,14 @@ from typing import Literal
 
 from zerofleet.library.values import Value
 
-__all__ = ["Kind", "MatchList", "MatchQuery", "MatchRow", "Stage", "page_of"]
+__all__ = ["KINDS", "VERDICTS", "Kind", "MatchList", "MatchQuery", "MatchRow", "Stage", "page_of"]
 
 Kind = Literal["gate", "measurement", ""]
 Stage = Literal["open", "decided", "ended"]
+KINDS = ("gate", "measurement")
+"""Kinds of matches that a query names."""
+VERDICTS = ("promoted", "rejected", "trial", "unproven", "weaker", "broken", "superseded", "open", "ended")
+"""Verdicts that a query names: the status of the version of a decided match, or the state of any other."""
 
 
 class MatchRow(Value):
@@ -54,7 +58,7 @@ class MatchList(Value):
 
     matches: tuple[MatchRow, ...]
     total: int
-    """Number of matches, those of other pages included."""
+    """Number of matches that fit the query, those of other pages included."""
     next_before: int | None
     """Version with which a query for older ones goes on; None where none is left."""
     rule: str
@@ -79,11 +83,21 @@ class MatchQuery:
     """Version whose matches are wanted; None for all."""
     opponent: int | None = None
     """Version against which they were played; None for any."""
+    verdict: str | None = None
+    """One of `VERDICTS`; None for any."""
+    kind: str | None = None
+    """One of `KINDS`; None for any."""
+
+    def fits(self, row: MatchRow) -> bool:
+        """Return whether every given condition holds for a match, apart from its page."""
+        verdict = row.status if row.state == "decided" else row.state
+        found = {"version": row.version, "opponent": row.opponent, "verdict": verdict, "kind": row.kind}
+        return all(getattr(self, name) in {None, value} for name, value in found.items())
 
 
 def page_of(listed: MatchList, query: MatchQuery) -> MatchList:
-    """Return the wanted matches of a list of all; the total is that of the matches of the wanted players."""
-    wanted = [row for row in listed.matches if query.version in {None, row.version} and query.opponent in {None, row.opponent}]
+    """Return a page of the wanted matches of a list of all; the total is that of all pages."""
+    wanted = [row for row in listed.matches if query.fits(row)]
     older = [row for row in wanted if query.before is None or row.version < query.before]
     versions = list(dict.fromkeys(row.version for row in older))
     oldest = versions[: query.limit][-1] if versions else 0

@@ -102,19 +102,31 @@ _KINDS = {
     "loss_total": _Kind("total", "", "Loss", ("trainer.loss_total",)),
     "loss_policy": _Kind("policy", "", "Loss", ("trainer.loss_policy",)),
     "loss_value": _Kind("value", "", "Loss", ("trainer.loss_value",)),
+    "loss_opponents": _Kind("opponents", "", "Losses of extra heads", ("trainer.loss_opponents",)),
+    "loss_plies_left": _Kind("plies left", "", "Losses of extra heads", ("trainer.loss_plies_left",)),
+    "loss_reply": _Kind("reply", "", "Losses of extra heads", ("trainer.loss_reply",)),
+    "held_out_accuracy": _Kind("results predicted", "share", "Held-out games", ("trainer.accuracy",)),
+    "held_out_recall_1": _Kind("move ranked first", "share", "Held-out games", ("trainer.recall_1",)),
+    "held_out_recall_6": _Kind("move among the first six", "share", "Held-out games", ("trainer.recall_6",)),
     "elo": _Kind("champion", "Elo", "Rating", ("run.champion_elo",)),
     "elo_low": _Kind("95 % low", "Elo", "Rating", ("run.champion_elo_low",)),
     "elo_high": _Kind("95 % high", "Elo", "Rating", ("run.champion_elo_high",)),
     "policy_entropy": _Kind("network", "nat", "Entropy", ("trainer.policy_entropy",)),
     "target_entropy": _Kind("policy targets", "nat", "Entropy", ("run.target_entropy",)),
+    "illegal_mass": _Kind("illegal mass", "share", "Illegal mass", ("trainer.illegal_mass",)),
     "gradient_norm": _Kind("gradient norm", "", "Gradient norm", ("trainer.gradient_norm",)),
     "learning_rate": _Kind("learning rate", "", "Learning rate", ("trainer.learning_rate",)),
     "reuse": _Kind("reuse per sample", "", "Reuse", ("trainer.reuse",)),
     "window": _Kind("window", "samples", "Replay window", ("trainer.window_samples",)),
+    "samples_per_second": _Kind("samples per second", "/s", "Pace of training", ("trainer.samples_per_second",)),
+    "wait_share": _Kind("waiting time", "share", "Waiting of the trainer", ("trainer.wait_share",)),
+    "candidate_version": _Kind("newest candidate", "", "Versions", ("trainer.candidate_version",)),
+    "champion_version": _Kind("champion", "", "Versions", ("run.champion",)),
     "games_per_hour": _Kind("games per hour", "/h", "Games per hour", ("run.games_per_hour",)),
     "game_length": _Kind("plies per game", "plies", "Length of games", ("run.moves",), ("run.games",)),
     "evaluations": _Kind("evaluations", "/s", "Evaluations", ("run.evaluations_per_s",)),
     "mean_batch": _Kind("mean batch", "positions", "Batch", ("run.mean_batch",)),
+    "latency": _Kind("mean of a worker's requests", "s", "Latency", ("run.latency_s",)),
     "cache_share": _Kind("cache hits", "share", "Shares of the server", ("run.cache_share",)),
     "device_busy": _Kind("device busy", "share", "Shares of the server", ("run.device_busy",)),
     "gate_share": _Kind("gate", "share", "Shares of evaluations", ("run.match_evaluations",), _SPENT),
@@ -134,7 +146,7 @@ _KINDS = {
 def run_series(metrics: Metrics, history: Sequence[Champion], *, points: int = MOST_POINTS) -> RunSeries:
     """Return the series of a run from its metrics and the history of its champions, oldest first.
 
-    A group of more than `points` rows is thinned to every n-th, the newest included.
+    A group of more than `points` rows is thinned to every n-th, the newest included; see `_thinned`.
     """
     began = began_s(metrics) or 0.0
     kept = {group: rows[_kept(len(rows), points)] for group, rows in metrics.kept.items()}
@@ -152,7 +164,7 @@ def run_series(metrics: Metrics, history: Sequence[Champion], *, points: int = M
         group: Group = "trainer" if kind.columns[0].startswith("trainer.") else "run"
         column = _column(metrics, kind)
         if column is not None and np.isfinite(column).any():
-            values = _numbers(column[kept[group]])
+            values = _thinned(column, kept[group])
             about = {"label": kind.label, "unit": kind.unit, "chart": kind.chart}
             series.append(Series(name=name, group=group, values=values, **about))
     return RunSeries(
@@ -251,6 +263,16 @@ def _kept(rows: int, points: int) -> np.ndarray:
     stride = max(1, math.ceil(rows / points))
     indices: np.ndarray = np.arange(rows - 1, -1, -stride)[::-1]
     return indices
+
+
+def _thinned(column: np.ndarray, kept: np.ndarray) -> tuple[float | None, ...]:
+    """Return the values at the kept rows; a row without one has the newest value since the kept row before, if there is any.
+
+    Measures on held-out games are in few rows, and a selection of rows alone would miss most of them.
+    """
+    newest = np.maximum.accumulate(np.where(np.isfinite(column), np.arange(len(column)), -1))[kept]
+    is_known = newest > np.concatenate(([-1], kept[:-1]))
+    return _numbers(np.where(is_known, column[np.where(is_known, newest, 0)], np.nan))
 
 
 def _numbers(column: np.ndarray) -> tuple[float | None, ...]:
