@@ -9,6 +9,7 @@ const CHART_HEIGHT = 230;
 const PROMOTION_HEIGHT = 7; // of the tick at the upper edge that marks a promotion
 const AXES = { step: "training steps", games: "games stored", hours: "hours since the start" };
 const SMOOTHED_ROWS = 9;
+const SPARSE_SHARE = 0.5;
 
 const asked = new URLSearchParams(location.search);
 const chosen = [run, ...asked.getAll("with")].filter((name, i, all) => all.indexOf(name) === i).slice(0, MOST_RUNS);
@@ -38,6 +39,9 @@ function points(series, axes, axis, isSmooth) {
   });
   return [x, y];
 }
+
+/** Whether few rows have a value, which are then marked: a line between them would look measured, and a single one would be no line. */
+const isSparse = ({ group, values }) => group === "accuracy" || group === "seats" || values.filter((value) => value !== null).length < SPARSE_SHARE * values.length;
 
 /** Return the promotions to mark, by run: in the colour of the run where several are overlaid, a row each below the upper edge. */
 function promotionsOf(axis) {
@@ -130,7 +134,7 @@ function draw() {
         colour: found.length > 1 ? COLOURS[place] : one.name.startsWith("elo") ? COLOURS[0] : COLOURS[names.indexOf(one.name) % COLOURS.length],
         dash: found.length > 1 || one.name.startsWith("elo") ? DASHES[names.indexOf(one.name) % DASHES.length] : [],
         points: points(one, axes, axis, isSmooth),
-        isSparse: one.group === "accuracy" || one.group === "seats",
+        isSparse: isSparse(one),
       }))).filter(({ points: [x] }) => x.length);
     const unit = found.flatMap(({ series }) => series).find((one) => one.chart === title).unit;
     if (lines.length) chart(title, unit, lines, axis);

@@ -2,6 +2,8 @@ import { clear, heat, layer } from "./board.js";
 import { bars, byId, compact, count, el, fetchJson, game, moment, notice, path, patiently, percent, result, run, signed, svg, table, uid } from "./common.js";
 import { chartFiles, exports, rasterised } from "./files.js";
 
+const MARKS = { "fast search": "f", "reduced search": "r", "without a search": "–" }; // beside a move in the list; none for a full search
+const MEANINGS = { "fast search": "fast search, no policy target", "reduced search": "reduced search after a resignation", "without a search": "no search" };
 const ROWS = 12, HEAT_NAMED = 3, LEAST_PRIOR = 0.01, MOST_OTHERS = 3;
 const priors = new Map(); // by ply: source, and prior by move
 let replay, ply = 0, isOpen = false;
@@ -122,7 +124,7 @@ function mark() {
     at.title = [...replay.moves[number - 1].notes, `solver: best ${best}, played ${score}`].join(", ");
     if (isBlunder) {
       at.classList.add("blunder");
-      at.textContent = `${number}. ${replay.moves[number - 1].move} ??`;
+      at.firstChild.textContent = `${number}. ${replay.moves[number - 1].move} ??`; // the mark of its search stays
     }
     byId("marked").textContent = `Solving… ${(solved += 1)} of ${replay.moves.length} moves.`;
   });
@@ -159,6 +161,24 @@ function aboutPriors(known, rows) {
   return `Priors of ${known.source}${others.length ? `; moves that are not in the table: ${others.map(([move, prior]) => `${move} ${percent(prior)}`).join(", ")}` : ""}`;
 }
 
+/** Return the kind of search of a move: that of its notes, or none. */
+const searched = ({ notes }) => notes.find((note) => note.endsWith("search")) ?? "without a search";
+
+/** List the moves with the marks of their searches, and what the marks that occur mean. */
+function listMoves() {
+  const kinds = replay.moves.map(searched), isSearched = kinds.some((kind) => kind !== "without a search");
+  byId("moves").append(...replay.moves.map((move, i) => {
+    const mark = isSearched ? MARKS[kinds[i]] : undefined;
+    return el("li", {}, el("button", { type: "button", title: move.notes.join(", "), onclick: () => go(move.ply) }, `${move.ply}. ${move.move}`,
+      ...(mark ? [el("sup", { "aria-hidden": "true" }, mark), el("span", { class: "hidden" }, `, ${kinds[i]}`)] : [])));
+  }));
+  const seen = Object.keys(MARKS).filter((kind) => kinds.includes(kind));
+  byId("searches").hidden = !replay.moves.length;
+  byId("searches").replaceChildren(...(isSearched
+    ? ["Searches: no mark full", ...seen.map((kind) => [" · ", el("sup", {}, MARKS[kind]), ` ${MEANINGS[kind]}`])].flat()
+    : ["No move has a recorded search."]));
+}
+
 try {
   let games;
   [replay, { games }] = await Promise.all([fetchJson(path("runs", run, "games", uid)), fetchJson(path("games"))]);
@@ -172,8 +192,7 @@ try {
   byId("values").append(drawn);
   if (replay.scores.length > 2) byId("values-title").textContent = "Value for the player who moves, by ply";
   if (curve().some((value) => value !== null)) byId("values-title").after(" ", chartFiles("Values", () => describeValues(drawn)));
-  byId("moves").append(...replay.moves.map((move) =>
-    el("li", {}, el("button", { type: "button", class: move.notes.includes("fast search") ? "fast" : "", title: move.notes.join(", "), onclick: () => go(move.ply) }, `${move.ply}. ${move.move}`))));
+  listMoves();
   byId("solver-line").hidden = game !== "connect_four";
   byId("mark").onclick = mark;
   byId("priors").addEventListener("click", () => { if (!byId("priors").hasAttribute("aria-disabled")) askPriors(); });

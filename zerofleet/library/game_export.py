@@ -29,7 +29,7 @@ from games.positions import parameters_text
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import InvalidRequest, Overloaded
 from zerofleet.library.rasters import SVG, font, parsed, raster, size_of
-from zerofleet.library.stored_games import finished_game, view_moves
+from zerofleet.library.stored_games import finished_game, search_marks, view_moves
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -81,6 +81,7 @@ class GameCourse:
     states: np.ndarray  # spec.state_dtype [n + 1, S]; row i is the position before move i, the last row the final position
     movers: np.ndarray  # int8 [n]; player of move i
     moves: Sequence[int]  # [n]
+    marks: Sequence[str] = ()  # [n]; text behind the name of each move in a caption; none at all for a game without searches
 
     def move_name(self, ply: int) -> str:
         """Return the name of the move that is made at position `ply`."""
@@ -103,7 +104,7 @@ def export_game(
         InvalidRequest: Unknown kind or seat, or a picture with shapes that cannot be drawn as pixels.
         Overloaded: The pictures took more than `LIMIT_S`, or `is_stopped` returned True.
     """
-    course = GameCourse(stored.game, stored.states, stored.movers, stored.record.moves)
+    course = GameCourse(stored.game, stored.states, stored.movers, stored.record.moves, search_marks(stored))
     return export_course(course, kind, lambda: _lines(index, stored), viewer=viewer, is_stopped=is_stopped)
 
 
@@ -206,7 +207,8 @@ class _Film:
         mover = int(self._course.movers[ply - 1])
         if self._viewer not in {None, mover} and self._course.game.spec().information != "perfect":
             return f"{ply}. player {mover + 1}"  # a seat does not see another's choice when it is made
-        return f"{ply}. {self._course.move_name(ply - 1)}, player {mover + 1}"
+        mark = self._course.marks[ply - 1] if self._course.marks else ""
+        return f"{ply}. {self._course.move_name(ply - 1)}{mark}, player {mover + 1}"
 
     def _require_time(self) -> None:
         if self._is_stopped():

@@ -31,6 +31,7 @@ __all__ = [
     "newest",
     "read_game",
     "replay_of",
+    "search_marks",
     "seat_names",
     "summarise",
     "view_moves",
@@ -236,6 +237,15 @@ def view_moves(stored: ValidatedGame) -> list[MoveView]:
     return views
 
 
+def search_marks(stored: ValidatedGame) -> list[str]:
+    """Return the mark of each move for a caption: ` (fast)` or ` (reduced)`, empty for a full search and for none."""
+    marks = [""] * len(stored.movers)
+    for ply, flags in zip(stored.search.ply.tolist(), stored.search.flags.tolist(), strict=True):
+        kind = _kind(flags)
+        marks[ply] = "" if kind == "full" else f" ({kind})"
+    return marks
+
+
 def seat_names(stored: ValidatedGame) -> list[str]:
     """Return the player of each seat, as text: `model 7`, the name of an agent, or `no model`."""
     versions = stored.record.seat_versions[:]
@@ -282,7 +292,8 @@ def _actions(stored: ValidatedGame, ply: int, row: int) -> tuple[SearchedAction,
 
 
 def _notes(flags: int) -> tuple[str, ...]:
-    notes = ["reduced search" if flags & REDUCED else "full search" if flags & FULL_SEARCH else "fast search"]
-    if flags & WOULD_RESIGN:
-        notes.append("would resign")
-    return tuple(notes)
+    return (f"{_kind(flags)} search", "would resign") if flags & WOULD_RESIGN else (f"{_kind(flags)} search",)
+
+
+def _kind(flags: int) -> str:
+    return "reduced" if flags & REDUCED else "full" if flags & FULL_SEARCH else "fast"

@@ -19,6 +19,7 @@ from zerofleet.supervisor.words import UNKNOWN
 __all__ = ["html_page"]
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+_MARKS = "(fast): move of a fast search, no policy target. (reduced): of a reduced search after a resignation."
 _SECTIONS = ("Overview", "Curves", "Accuracy", "Ladder", "Models", "Matches", "Games", "Settings", "Commands")
 
 
@@ -126,6 +127,8 @@ def _games(report: RunReport, strips: Sequence[Strip]) -> list[Markup]:
             ],
         )
     )
+    if any(strip.has_marks for strip in strips):
+        parts.append(el("p", _MARKS, class_="dim"))
     for strip in strips:
         boards = [
             el("figure", el("img", src=_data(picture), alt=caption, loading="lazy"), el("figcaption", caption))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from games.kit import svg
+from zerofleet.contracts.records import ValidatedGame
 from zerofleet.library.run_files import OpenRun
-from zerofleet.library.stored_games import GameRow
+from zerofleet.library.stored_games import GameRow, search_marks
 
 __all__ = ["STRIP_BYTES", "Strip", "draw_strips"]
 
@@ -25,6 +26,8 @@ class Strip:
     row: GameRow
     boards: tuple[tuple[str, str], ...]
     """Caption and SVG of each position."""
+    has_marks: bool
+    """Whether a caption marks the search of its move as fast or reduced."""
 
 
 def draw_strips(run: OpenRun, rows: Sequence[GameRow], *, most_bytes: int = STRIP_BYTES) -> list[Strip]:
@@ -35,19 +38,20 @@ def draw_strips(run: OpenRun, rows: Sequence[GameRow], *, most_bytes: int = STRI
     strips: list[Strip] = []
     left_bytes = most_bytes
     for row in rows:
+        _, stored = run.stored(row.uid)
+        marks, plies = ["", *search_marks(stored)], _plies(stored)
         boards = []
-        for caption, picture in _boards(run, row):
-            left_bytes -= len(picture)
+        for ply in plies:
+            caption = f"{ply}. {row.moves[ply - 1]}{marks[ply]}" if ply else "start"
+            boards.append((caption, svg.picture(stored.game, stored.states[ply])))
+            left_bytes -= len(boards[-1][1])
             if left_bytes < 0:
                 return strips
-            boards.append((caption, picture))
-        strips.append(Strip(row, tuple(boards)))
+        strips.append(Strip(row, tuple(boards), has_marks=any(marks[ply] for ply in plies)))
     return strips
 
 
-def _boards(run: OpenRun, row: GameRow) -> Iterator[tuple[str, str]]:
-    _, stored = run.stored(row.uid)
-    last = len(stored.states) - 1
-    for ply in np.unique(np.linspace(0, last, BOARDS).round().astype(np.int64)).tolist():
-        caption = f"{ply}. {row.moves[ply - 1]}" if ply else "start"
-        yield caption, svg.picture(stored.game, stored.states[ply])
+def _plies(stored: ValidatedGame) -> list[int]:
+    """Return the shown positions, evenly spaced from the first to the last."""
+    found: list[int] = np.unique(np.linspace(0, len(stored.states) - 1, BOARDS).round().astype(np.int64)).tolist()
+    return found
