@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -18,6 +19,7 @@ from zerofleet.cli.report.curve_charts import curve_charts
 from zerofleet.cli.report.markup import Markup, el, table
 from zerofleet.cli.report.strips import draw_strips
 from zerofleet.contracts.gate_events import StatusChanged, Submitted, Tallied
+from zerofleet.contracts.played import REDUCED
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
@@ -290,6 +292,31 @@ def test_a_curve_without_a_value_in_the_rows_that_are_drawn_stands_beside_the_ot
     page = Page("".join(curve_charts(RunSeries(axes={"trainer": axes}, series=series, promotions=()))))
     assert "total 2" in page.text
     assert f"rare {UNKNOWN}" in page.text
+
+
+def test_boards_of_fast_and_reduced_searches_are_marked_with_a_legend_where_there_are_any(zerofleet, run, tmp_path):
+    legend = "(fast): move of a fast search"
+    assert legend not in written(zerofleet, run, tmp_path / "full.html").text
+    copied, played = Path(shutil.copytree(run, tmp_path / "mixed")), random_game(GAME, 3, version=1)
+    searched = tuple(replace(one, flags=0 if one.ply % 2 else REDUCED) for one in played.searched)
+    with GameLog.open(RunPaths(copied).replay, writer=True) as log:
+        one = encode_record(replace(played, searched=searched), worker_id="w", uid="f" * 32, finished_at_ms=0)
+        log.append([("f" * 32, one)])
+    page = written(zerofleet, copied, tmp_path / "mixed.html")
+    assert legend in page.text
+    captions = [text for text in page.texts if re.fullmatch(r"\d\. [abc]\d \((fast|reduced)\)", text)]
+    assert {"(fast)", "(reduced)"} == {caption.split()[-1] for caption in captions}
+    assert {attributes["alt"] for name, attributes in page.found if name == "img"} >= set(captions)
+
+
+def test_the_report_has_the_losses_of_extra_heads_where_the_run_has_them(zerofleet, run, tmp_path):
+    assert "Losses of extra heads" not in written(zerofleet, run, tmp_path / "without.html").text
+    copied = Path(shutil.copytree(run, tmp_path / "heads"))
+    with (copied / "metrics" / "trainer.jsonl").open("a") as file:
+        file.write(json.dumps({"time": 1_795_399_900.0, "step": 90, "losses/opponents": 1.5, "charts/recall_6": 0.75}) + "\n")
+    text = written(zerofleet, copied, tmp_path / "with.html").text
+    assert "Losses of extra heads opponents 1.5" in text
+    assert "move among the first six 75 %" in text
 
 
 def test_an_axis_of_whole_numbers_has_ticks_at_whole_numbers():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as Xml
@@ -12,6 +13,7 @@ from PIL import Image
 
 import games
 from games.kit.svg import PLAYER_COLOURS, Canvas
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import InvalidRequest, Overloaded
@@ -56,6 +58,16 @@ def test_a_strip_shows_every_position_with_its_move(stored):
     pixels = Image.open(io.BytesIO(export_game(7, stored, "png").content))
     width, height = size_of(parsed(strip.content.decode()))
     assert pixels.size == (round(width), round(height))
+
+
+def test_captions_mark_the_moves_of_fast_and_reduced_searches():
+    played = random_game(games.make("tic_tac_toe"), 3)
+    flags = {0: FULL_SEARCH, 1: 0, 3: REDUCED}  # none for the third move
+    searched = tuple(replace(one, flags=flags.get(one.ply, FULL_SEARCH)) for one in played.searched if one.ply != 2)
+    record = encode_record(replace(played, searched=searched), worker_id="w", uid="ab" * 16, finished_at_ms=0)
+    captions = texts(export_game(7, validate(decode_record(record)), "svg").content)
+    found = [re.sub(r"\d\. [abc]\d", "", caption) for caption in captions[1:5]]
+    assert found == [", player 1", " (fast), player 2", ", player 1", " (reduced), player 2"]
 
 
 def test_a_long_game_is_shown_in_part_and_the_note_states_it(stored, monkeypatch):

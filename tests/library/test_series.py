@@ -57,8 +57,8 @@ def test_a_run_with_every_figure_has_the_charts_that_the_documents_name(tmp_path
 
 
 def test_losses_of_extra_heads_share_a_chart_apart_from_policy_and_value(tmp_path):
-    row = {"time": 1.0, "step": 1, "losses/policy": 2.0, "losses/opponents": 1.5, "losses/plies_left": 0.1, "losses/reply": 2.5}
-    found = {one.name: one for one in series_of(tmp_path, trainer=[row]).series}
+    one = {"time": 1.0, "step": 1, "losses/policy": 2.0, "losses/opponents": 1.5, "losses/plies_left": 0.1, "losses/reply": 2.5}
+    found = {series.name: series for series in series_of(tmp_path, trainer=[one]).series}
     assert {found[name].chart for name in EXTRA} == {"Losses of extra heads"}
     assert [found[name].values for name in EXTRA] == [(1.5,), (0.1,), (2.5,)]
     assert found["loss_policy"].chart == "Loss"

@@ -17,7 +17,7 @@ import games
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from zerofleet.cli import main
-from zerofleet.contracts.gate_events import StatusChanged, Submitted, Tallied
+from zerofleet.contracts.gate_events import TRIAL_MATCH, StatusChanged, Submitted, Tallied
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.library.match_rows import MatchList, MatchQuery, MatchRow, page_of
 from zerofleet.presets.commented import commented
@@ -150,7 +150,34 @@ async def test_the_matches_of_a_version_are_found_among_all(gate):
         assert (found["total"], len(found["matches"]), found["next_before"]) == (total, total, None)
 
 
-@pytest.mark.parametrize("asked", ["limit=0", "limit=501", "before=-1", "version=x"])
+async def test_matches_are_filtered_by_verdict_opponent_and_kind_and_paged_among_those_that_fit(runs, tmp_path, connected):
+    root, path = shutil.copytree(runs / "golden", tmp_path / "mixed"), tmp_path / "mixed" / "gatekeeper" / JOURNAL_FILE
+    statuses = dict.fromkeys(range(2, 10), CandidateStatus.REJECTED) | {3: CandidateStatus.PROMOTED, 9: None}
+    played = [
+        sample_match(GAME, RULE, match_id=f"gate/{n}/1/1", version=n, opponent=1 if n < 6 else 3, groups=1, status=status)
+        for n, status in statuses.items()
+    ]
+    terms = {"version": 4, "opponent": 3, "groups": 1, "status": CandidateStatus.UNPROVEN}
+    measured = sample_match(GAME, RULE, match_id=f"{TRIAL_MATCH}4/3/1", **terms)
+    EventJournal(path, model="tic_tac_toe").rewrite([event for match in (*played, measured) for event in match])
+    app = create_app(Catalogue(tmp_path, None))
+    async with app.router.lifespan_context(app), connected(app) as client:
+
+        async def listed(**asked: object) -> tuple[list[int], int, int | None]:
+            found = (await client.get(f"/api/v1/runs/{root.name}/matches", params=asked)).json()
+            return [row["version"] for row in found["matches"]], found["total"], found["next_before"]
+
+        assert await listed(verdict="promoted") == ([3], 1, None)
+        assert await listed(verdict="open") == ([9], 1, None)
+        assert await listed(kind="measurement") == ([4], 1, None)
+        assert await listed(opponent=3, verdict="rejected") == ([8, 7, 6], 3, None)
+        first = await listed(verdict="rejected", kind="gate", limit=3)
+        assert first == ([8, 7, 6], 5, 6)
+        assert await listed(verdict="rejected", kind="gate", limit=3, before=6) == ([5, 2], 5, None)
+        assert await listed(verdict="superseded") == ([], 0, None)
+
+
+@pytest.mark.parametrize("asked", ["limit=0", "limit=501", "before=-1", "version=x", "verdict=lost", "kind=", "opponent=-2"])
 async def test_a_page_of_matches_outside_of_the_bounds_is_refused_with_them(gate, asked):
     answer = await gate.get(f"/api/v1/runs/rated/matches?{asked}")
     assert answer.status_code == 400

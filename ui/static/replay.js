@@ -174,9 +174,9 @@ function listMoves() {
   }));
   const seen = Object.keys(MARKS).filter((kind) => kinds.includes(kind));
   byId("searches").hidden = !replay.moves.length;
-  byId("searches").replaceChildren(...(isSearched
-    ? ["Searches: no mark full", ...seen.map((kind) => [" · ", el("sup", {}, MARKS[kind]), ` ${MEANINGS[kind]}`])].flat()
-    : ["No move has a recorded search."]));
+  byId("searches").replaceChildren(...(!isSearched ? ["No move has a recorded search."]
+    : !seen.length ? ["Every move has a full search."]
+    : ["Searches: no mark full", ...seen.flatMap((kind) => [" · ", el("sup", {}, MARKS[kind]), ` ${MEANINGS[kind]}`])]));
 }
 
 try {
