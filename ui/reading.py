@@ -230,7 +230,9 @@ def _of_matches() -> tuple[Parameter, ...]:
         Parameter("before", "integer", "Version: only matches of older ones are listed."),
         Parameter("version", "integer", "Version whose matches are listed."),
         Parameter("opponent", "integer", "Version against which they were played."),
-        Parameter("verdict", "string", f"Status of the version of a decided match, or state of any other: {_either(VERDICTS)}."),
+        Parameter(
+            "verdict", "string", f"Status of the version of a decided match, or state of any other: {_either(VERDICTS)}."
+        ),
         Parameter("kind", "string", f"Match before a promotion, or measurement after one: {_either(KINDS)}."),
     )
 

@@ -30,7 +30,9 @@ def matches(copied: Callable[[str], Path]) -> str:
     root, game, champion, events = copied("filtered"), games.make("tic_tac_toe"), 1, []
     for n in range(2, LAST + 1):
         status = CandidateStatus.REJECTED if n % EVERY_TENTH else CandidateStatus.PROMOTED
-        events += sample_match(game, RULE, match_id=f"gate/{n}/{champion}/1", version=n, opponent=champion, groups=1, status=status)
+        events += sample_match(
+            game, RULE, match_id=f"gate/{n}/{champion}/1", version=n, opponent=champion, groups=1, status=status
+        )
         champion = champion if n % EVERY_TENTH else n
     EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite(events)
     return f"/runs/{root.name}/matches"

@@ -56,7 +56,7 @@ def test_a_single_value_of_a_measure_is_visible_as_a_point(open_page: Opener, me
     colours = chart.locator("canvas").evaluate(
         """(canvas) => {
           const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height), seen = new Set();
-          for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) seen.add([data[i], data[i + 1], data[i + 2]].join());
+          for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255) seen.add(data.slice(i, i + 3).join());
           return [...seen];
         }"""
     )

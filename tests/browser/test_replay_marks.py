@@ -19,6 +19,7 @@ from zerofleet.storage.run_paths import RunPaths
 
 Opener = Callable[..., Page]
 Keeper = Callable[[Page, str], None]
+DASH = "\N{EN DASH}"
 MIXED, FULL, BARE = "a1" * 16, "b2" * 16, "c3" * 16
 
 
@@ -41,12 +42,12 @@ def test_moves_of_fast_and_reduced_searches_are_marked_and_named_with_a_legend(
     page = open_page(f"{marked}/{MIXED}#ply=2", width=width, scheme=scheme)
     moves = page.get_by_role("list", name="Moves").get_by_role("button")
     expect(moves.first).to_be_visible()
-    assert page.locator("#moves sup").all_text_contents() == ["f", "–", "r", "r"]
-    names = [snapshot.partition('"')[2].rpartition('"')[0] for snapshot in map(lambda one: one.aria_snapshot(), moves.all())]
+    assert page.locator("#moves sup").all_text_contents() == ["f", DASH, "r", "r"]
+    names = [snapshot.partition('"')[2].rpartition('"')[0] for snapshot in (one.aria_snapshot() for one in moves.all())]
     kinds = ["", ", fast search", ", without a search", ", reduced search", ", reduced search"]
     assert [name.partition(",")[1] + name.partition(",")[2] for name in names[:5]] == kinds
     expect(page.locator("#searches")).to_have_text(
-        "Searches: no mark full · f fast search, no policy target · r reduced search after a resignation · – no search"
+        f"Searches: no mark full · f fast search, no policy target · r reduced search after a resignation · {DASH} no search"
     )
     assert Axe().run(page).response["violations"] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

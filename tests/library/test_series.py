@@ -23,7 +23,9 @@ EXTRA = ("loss_opponents", "loss_plies_left", "loss_reply")
 SERVICE = ServiceReading("trainer", ChildState.READY, 1.0, 0, 1 << 20)
 
 
-def series_of(directory: Path, *, trainer: Iterable[dict[str, object]] = (), run: Iterable[dict[str, object]] = (), points: int = 1500) -> RunSeries:
+def series_of(
+    directory: Path, *, trainer: Iterable[dict[str, object]] = (), run: Iterable[dict[str, object]] = (), points: int = 1500
+) -> RunSeries:
     for name, rows in (("trainer", trainer), ("run", run)):
         (directory / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
     return run_series(read_metrics(directory), [], points=points)
@@ -33,7 +35,10 @@ def tables_of_the_page() -> tuple[dict[str, str], dict[str, str]]:
     """Return the chart of each figure that has one, and the place of each other figure, from the tables of the documents."""
     section = PAGE.read_text("utf-8").partition("## Rows of metrics")[2].partition("\n## ")[0]
     charts, places = section.split("| figure without a chart | place |")
-    return tuple({figure: place for figures, place in _rows(part) for figure in re.findall(r"`([^`]+)`", figures)} for part in (charts, places))
+    return tuple(
+        {figure: place for figures, place in _rows(part) for figure in re.findall(r"`([^`]+)`", figures)}
+        for part in (charts, places)
+    )
 
 
 def _rows(part: str) -> list[list[str]]:
@@ -71,7 +76,10 @@ def test_a_run_without_extra_heads_held_out_games_or_illegal_mass_has_no_chart_o
 
 
 def test_measures_on_held_out_games_are_in_the_csv_with_an_empty_cell_where_none_was_taken(tmp_path):
-    rows = [{"time": 1.0, "step": 1}, {"time": 2.0, "step": 2, "charts/accuracy": 0.75, "charts/recall_1": 0.25, "charts/illegal_mass": 0.125}]
+    rows = [
+        {"time": 1.0, "step": 1},
+        {"time": 2.0, "step": 2, "charts/accuracy": 0.75, "charts/recall_1": 0.25, "charts/illegal_mass": 0.125},
+    ]
     first, second = csv.DictReader(as_csv(series_of(tmp_path, trainer=rows), "trainer").splitlines())
     assert (first["held_out_accuracy"], second["held_out_accuracy"], second["held_out_recall_1"]) == ("", "0.75", "0.25")
     assert second["illegal_mass"] == "0.125"
@@ -82,7 +90,9 @@ def test_a_rare_value_is_shown_at_the_next_row_that_a_thinned_chart_has(tmp_path
     rows = [{"time": float(i), "step": i} | ({"charts/accuracy": i / 100} if i in {13, 50} else {}) for i in range(100)]
     found = series_of(tmp_path, trainer=rows, points=points)
     (accuracy,) = found.series
-    shown = [(step, value) for step, value in zip(found.axes["trainer"].step, accuracy.values, strict=True) if value is not None]
+    shown = [
+        (step, value) for step, value in zip(found.axes["trainer"].step, accuracy.values, strict=True) if value is not None
+    ]
     steps = np.array(found.axes["trainer"].step)
     after = {at: steps[steps >= at].min() for at in (13, 50)}
     assert shown == sorted({step: at / 100 for at, step in after.items()}.items())

@@ -193,8 +193,11 @@ class _Film:
         return image
 
     def _fitting(self, caption: str, width: int) -> str:
-        letters = int((width - GAP) / font(CAPTION_SIZE).getlength("m"))
-        return caption if len(caption) <= letters else f"{caption[: letters - 1]}…"
+        shown, letters = caption, len(caption)
+        while letters and font(CAPTION_SIZE).getlength(shown) > width - GAP:
+            letters -= 1
+            shown = f"{caption[:letters]}…"
+        return shown
 
     def _document(self, ply: int) -> str:
         self._require_time()
