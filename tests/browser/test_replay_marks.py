@@ -27,8 +27,8 @@ MIXED, FULL, BARE = "a1" * 16, "b2" * 16, "c3" * 16
 def marked(copied: Callable[[str], Path]) -> str:
     """Return the address of the games of a run: one with every kind of search, one of full searches, and one without any."""
     root, played = copied("marked"), random_game(games.make("tic_tac_toe"), 3)
-    kinds = [FULL_SEARCH, 0, None, REDUCED, REDUCED | FULL_SEARCH]
-    searched = tuple(replace(one, flags=flags) for one, flags in zip(played.searched, kinds, strict=False) if flags is not None)
+    flags = {1: 0, 3: REDUCED, 4: REDUCED | FULL_SEARCH}
+    searched = tuple(replace(one, flags=flags.get(one.ply, FULL_SEARCH)) for one in played.searched if one.ply != 2)
     made = {MIXED: replace(played, searched=searched), FULL: played, BARE: replace(played, searched=())}
     with GameLog.open(RunPaths(root).replay, writer=True) as log:
         log.append([(uid, encode_record(one, worker_id="w", uid=uid, finished_at_ms=0)) for uid, one in made.items()])
