@@ -47,7 +47,7 @@ def test_moves_of_fast_and_reduced_searches_are_marked_and_named_with_a_legend(
     kinds = ["", ", fast search", ", without a search", ", reduced search", ", reduced search"]
     assert [name.partition(",")[1] + name.partition(",")[2] for name in names[:5]] == kinds
     expect(page.locator("#searches")).to_have_text(
-        f"Searches: no mark full · f fast search, no policy target · r reduced search after a resignation · {DASH} no search"
+        f"No mark: full search · f: fast search, no policy target · r: reduced search after a resignation · {DASH}: no search"
     )
     assert Axe().run(page).response["violations"] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

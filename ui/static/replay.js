@@ -176,7 +176,7 @@ function listMoves() {
   byId("searches").hidden = !replay.moves.length;
   byId("searches").replaceChildren(...(!isSearched ? ["No move has a recorded search."]
     : !seen.length ? ["Every move has a full search."]
-    : ["Searches: no mark full", ...seen.flatMap((kind) => [" · ", el("sup", {}, MARKS[kind]), ` ${MEANINGS[kind]}`])]));
+    : ["No mark: full search", ...seen.flatMap((kind) => [" · ", el("sup", {}, MARKS[kind]), `: ${MEANINGS[kind]}`])]));
 }
 
 try {
