@@ -13,23 +13,28 @@ import asyncio
 import contextlib
 import signal
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from games.core import make
 from games.errors import GameError
+from ui.compiling import CompilingNow, compiling_now
 from ui.endpoints import StrictValue
 from zerofleet.errors import InvalidRequest, ZerofleetError
 from zerofleet.library.ladder_play import RunLadder, run_ladder
+from zerofleet.service.compilation import CompilationMeter, compilation_meter
+from zerofleet.service.compilation_note import Compilation
 from zerofleet.service.process_end import end_process, end_with
 from zerofleet.storage.runs import RunPaths, read_header
 from zerofleet.strength.ladders import LadderBook
 from zerofleet.strength.matches import GameResult
 
-__all__ = ["REFUSED", "Step", "main"]
+__all__ = ["REFUSED", "Step", "compilation_steps", "main"]
 
 SPEAK_EVERY_S = 0.25
+COMPILATION_EVERY_S = 1.0
 REFUSED, CANCELLED = 2, 130  # exit codes, those of the command line
 
 
@@ -44,6 +49,8 @@ class Step(StrictValue):
     """Player whose games are being played, such as `model:7`."""
     fault: str = ""
     """Error that ended the games; empty for none."""
+    compiling: CompilingNow | None = None
+    """Compilation in this process; None in a line about games."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -86,6 +93,28 @@ async def _climb(chosen: RunLadder, book: LadderBook, *, most: int) -> int:
     return CANCELLED if work.cancelled() else 0
 
 
+def compilation_steps(looks: Iterable[Compilation | None]) -> Iterator[Step]:
+    """Yield a line for each look at a compilation that a person notices, and one after its end."""
+    was_compiling = False
+    for look in looks:
+        now = compiling_now(look)
+        if now.is_compiling or was_compiling:
+            yield Step(compiling=now)
+        was_compiling = now.is_compiling
+
+
+def _report_compilation(meter: CompilationMeter) -> None:
+    """Look at the compilation once a second until the process ends."""
+
+    def looks() -> Iterator[Compilation | None]:
+        while True:
+            yield meter.now()
+            time.sleep(COMPILATION_EVERY_S)
+
+    for step in compilation_steps(looks()):
+        _say(step)
+
+
 def _asked(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ui.climbing", description="Play the missing games of a ladder.")
     parser.add_argument("--run-dir", type=Path, required=True)
@@ -102,4 +131,5 @@ def _say(step: Step) -> None:
 
 
 if __name__ == "__main__":
+    threading.Thread(target=_report_compilation, args=(compilation_meter(),), name="compilation", daemon=True).start()
     end_process(main(sys.argv[1:]))

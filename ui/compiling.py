@@ -1,4 +1,4 @@
-"""Endpoint of the compilation in progress in this process, for the pages that wait for it."""
+"""Compilation in progress, for the pages that wait for it; the endpoint is about this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ui.endpoints import Endpoint, StrictValue
 from zerofleet.service.compilation import compilation_meter
 from zerofleet.service.compilation_note import EXPECTED_S, PATIENCE_S, Compilation
 
-__all__ = ["CompilingEndpoints", "CompilingNow"]
+__all__ = ["CompilingEndpoints", "CompilingNow", "compiling_now"]
 
 
 class CompilingNow(StrictValue):
@@ -27,6 +27,14 @@ class CompilingNow(StrictValue):
     """Usual duration on an idle machine."""
 
 
+def compiling_now(found: Compilation | None) -> CompilingNow:
+    """Return a compilation as pages show it: from its second second on."""
+    if found is None or found.seconds < PATIENCE_S:
+        return CompilingNow(is_compiling=False, functions=0, seconds=0.0, expected_s=EXPECTED_S)
+    seconds = round(found.seconds, 1)
+    return CompilingNow(is_compiling=True, functions=found.functions, seconds=seconds, expected_s=EXPECTED_S)
+
+
 class CompilingEndpoints:
     """Handler over a meter of compilation."""
 
@@ -40,12 +48,4 @@ class CompilingEndpoints:
 
     async def compilation(self, request: Request) -> BaseModel:
         """Return the compilation in progress."""
-        found = self._now()
-        if found is None or found.seconds < PATIENCE_S:
-            found = None
-        return CompilingNow(
-            is_compiling=found is not None,
-            functions=found.functions if found else 0,
-            seconds=round(found.seconds, 1) if found else 0.0,
-            expected_s=EXPECTED_S,
-        )
+        return compiling_now(self._now())

@@ -18,7 +18,7 @@ from zerofleet.library.run_list import RunRow
 __all__ = ["KeptRows", "Rows"]
 
 Rows = dict[str, tuple[Signature, RunRow]]
-FORMAT = 1
+FORMAT = 2
 KEY = f"rows {FORMAT}"
 
 _ROWS = pydantic.TypeAdapter(Rows)

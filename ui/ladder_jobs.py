@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from ui.catalogue import OpenRun
 from ui.climbing import Step
+from ui.compiling import CompilingNow
 from ui.endpoints import StrictValue
 from zerofleet.errors import InvalidRequest, Overloaded
 from zerofleet.supervisor.termination import terminate
@@ -46,6 +47,8 @@ class LadderJob(StrictValue):
     is_cancelled: bool
     fault: str
     """Error that ended the games; empty for none."""
+    compiling: CompilingNow | None = None
+    """Compilation in the process of the games; None where it reported none."""
 
 
 class LadderJobs:
@@ -168,7 +171,7 @@ class LadderJobs:
         async for line in _each(lines):
             with contextlib.suppress(ValidationError):  # a library that prints is not a step
                 step = Step.model_validate_json(line)
-                found = {name: value for name, value in step.model_dump().items() if value}
+                found = {name: value for name, value in step if value}
                 await self._update(**found)
 
     async def _update(self, **changes: object) -> None:

@@ -39,7 +39,7 @@ def with_match(copied: Callable[[str], Path]) -> str:
     return root.name
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")])
 def test_a_version_leads_to_the_path_of_its_test(
     open_page: Opener, keep: Keeper, with_match: str, width: int, scheme: str
 ) -> None:

@@ -34,7 +34,7 @@ OF_A_RUN = {
     "watch": "#boards li:not([hidden])",
     "cluster": "#parts table",
 }
-SIZES = [(1440, "light"), (390, "dark")]
+SIZES = [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")]
 
 
 def settled(page: Page, selector: str) -> Page:

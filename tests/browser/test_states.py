@@ -19,7 +19,7 @@ from zerofleet.storage.runs import RunDirectory
 Opener = Callable[..., Page]
 Keeper = Callable[[Page, str], None]
 
-SIZES = pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+SIZES = pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")])
 OF_A_RUN = ("overview", "curves", "ladder", "models", "matches", "games", "watch", "cluster", "compare?first=1&second=2")
 ELSEWHERE = ("/", "/play", "/tree", "/solver", "/api")
 EMPTY = {

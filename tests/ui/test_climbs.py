@@ -18,6 +18,7 @@ from ui.app import create_app
 from ui.catalogue import Catalogue
 from ui.ladder_jobs import LadderJobs
 from ui.settings import UiSettings
+from zerofleet.service.compilation_note import Compilation
 
 GAMES = "/api/v1/runs/golden/ladder/games"
 READER, OPERATOR = "correct-horse-battery", "an-operator-of-this-run"
@@ -27,6 +28,10 @@ print("compiling", flush=True)
 print('{"missing": 5, "played": 0, "at": "", "fault": ""}', flush=True)
 print('{"missing": 5, "played": 2, "at": "model:2", "fault": ""}', flush=True)
 """
+COMPILES = (
+    'print(\'{"compiling": {"is_compiling": true, "functions": 34, "seconds": 12.0, "expected_s": 20.0}}\', flush=True)\n'
+)
+COMPILED = COMPILES.replace("true, ", "false, ")
 PLAYS_ON = PLAYS + "import signal; signal.pause()"
 REFUSES = 'import sys; print(\'{"fault": "the book is in use"}\'); sys.exit(2)'
 ENDS_SLOWLY = """
@@ -82,7 +87,7 @@ def test_the_process_plays_every_missing_game_into_the_book(runs, tmp_path, monk
     assert [step["played"] for step in steps] == [*range(missing + 1), missing]
     assert {step["at"] for step in steps[1:]} == {"rungs", "model:1", "model:2"}
     assert climbing.main(words) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"missing": 0, "played": 0, "at": "", "fault": ""}
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == climbing.Step().model_dump()
 
 
 def test_a_process_that_cannot_play_reports_the_fault(tmp_path, capsys):
@@ -97,6 +102,25 @@ def test_a_process_that_finds_more_games_than_were_confirmed_plays_none(runs, tm
     assert climbing.main(words) == climbing.REFUSED
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["fault"].endswith("games are missing by now, 3 were confirmed: confirm again")
+
+
+def test_the_process_reports_a_compilation_until_it_has_ended():
+    looks = (None, Compilation(3, 0.5), Compilation(34, 12.0), Compilation(40, 13.0), None, None)
+    steps = [step.compiling for step in climbing.compilation_steps(looks)]
+    shown = [(step.is_compiling, step.functions, step.seconds) for step in steps]
+    assert shown == [(True, 34, 12.0), (True, 40, 13.0), (False, 0, 0.0)]
+
+
+async def test_a_job_shows_the_compilation_of_its_process(runs):
+    async with application(runs, COMPILES + PLAYS_ON) as (client, jobs):
+        assert (await begun(client, games=2)).json()["compiling"] is None
+        async for job in jobs.follow("golden"):
+            if job.played:
+                break
+        assert (job.compiling.is_compiling, job.compiling.functions) == (True, 34)
+    async with application(runs, COMPILES + COMPILED) as (client, _):
+        await begun(client, games=2)
+        assert (await events(client))[-1]["compiling"]["is_compiling"] is False
 
 
 async def test_the_missing_games_are_counted_for_the_numbers_that_are_asked_for(client):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -52,6 +53,18 @@ def test_a_run_that_was_replaced_by_another_of_the_same_name_is_opened_again(fol
     Catalogue(folder, None, cache=tmp_path / "cache").runs()
     shutil.move(folder / "golden", tmp_path / "old")
     shutil.copytree(tmp_path / "old", folder / "golden")  # the same sizes and times
+    Catalogue(folder, None, cache=tmp_path / "cache").runs()
+    assert opened == ["golden", "golden"]
+
+
+def test_a_run_whose_files_have_the_numbers_sizes_and_times_of_the_old_ones_is_opened_again(folder, tmp_path, opened):
+    Catalogue(folder, None, cache=tmp_path / "cache").runs()
+    header = folder / "golden" / "run.json"
+    before = header.stat()
+    header.write_text(header.read_text().replace('"seed":1', '"seed":2').replace('"seed": 1', '"seed": 2'))
+    os.utime(header, ns=(before.st_atime_ns, before.st_mtime_ns))  # as cp -a does with an inode that is used again
+    after = header.stat()
+    assert (after.st_ino, after.st_mtime_ns, after.st_size) == (before.st_ino, before.st_mtime_ns, before.st_size)
     Catalogue(folder, None, cache=tmp_path / "cache").runs()
     assert opened == ["golden", "golden"]
 

@@ -1,7 +1,8 @@
-import { byId, count, el, fetchJson, latest, path, percent, run, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, path, patiently, percent, run, table } from "./common.js";
 
 const form = byId("climb"), about = byId("climb-about"), confirmation = byId("climb-confirm"), home = path("runs", run, "ladder", "games"), counting = latest();
-let session, ladder, following = null;
+const BEGINS = "The games begin, with an inference server where the models need one…";
+let session, ladder, following = null, isBegun = () => undefined; // ends the wait for the first game
 
 const say = (text, isError = false) => { about.textContent = text; about.classList.toggle("error-text", isError); };
 const wish = () => ({ games: Number(form.elements.games.value), every: Number(form.elements.every.value) });
@@ -37,7 +38,7 @@ async function countMissing() {
   byId("climb-play").disabled = true; // the confirmation names the number for these numbers of the form
   say("Counting the missing games…");
   try {
-    const found = await counting(() => fetchJson(`${home}?${new URLSearchParams(wish())}`));
+    const found = await counting((isLatest) => patiently(() => fetchJson(`${home}?${new URLSearchParams(wish())}`), (passed) => { if (isLatest()) say(`Counting the missing games… ${passed}`); }));
     if (!found) return;
     ladder = found;
     show();
@@ -51,10 +52,13 @@ function progress(job) {
   ladder.job = job;
   const bar = byId("climb-progress");
   if (job.missing) { bar.max = job.missing; bar.value = job.played; } else bar.removeAttribute("value");
-  say(job.missing ? `${count(job.played)} of ${count(job.missing)} games played${job.at ? `, now those of ${job.at.replace("model:", "version ")}` : ""}.` : "The games begin: search and players are compiled, and an inference server starts…");
+  if (!job.played) return;
+  isBegun();
+  say(`${count(job.played)} of ${count(job.missing)} games played${job.at ? `, now those of ${job.at.replace("model:", "version ")}` : ""}.`);
 }
 
 function end(text, isError) {
+  isBegun();
   following?.close();
   following = null;
   byId("climb-cancel").disabled = false;
@@ -63,6 +67,8 @@ function end(text, isError) {
 
 function follow() {
   if (following !== null) return;
+  say(BEGINS);
+  patiently(() => new Promise((resolve) => { isBegun = resolve; }), (passed) => say(`${BEGINS} ${passed}`), async () => ladder.job?.compiling ?? { is_compiling: false });
   following = new EventSource(`${home}/events`);
   following.addEventListener("job", (event) => {
     const job = JSON.parse(event.data);
@@ -96,6 +102,7 @@ confirmation.addEventListener("close", async () => {
 });
 byId("climb-cancel").addEventListener("click", async () => {
   byId("climb-cancel").disabled = true;
+  isBegun();
   say("The games end…");
   try {
     await order(`${home}/cancel`, {});

@@ -7,6 +7,8 @@ export const away = elsewhere ? "from files" : "stopped";
 export const awayText = elsewhere
   ? "The services are in other containers or on other machines, so these pages show the files of the run."
   : "The run is stopped: its services are away.";
+/** What continues a run without files to show; nothing where its services are elsewhere. */
+export const onward = elsewhere ? "" : " A stopped run is continued with zerofleet run --run-dir and its directory.";
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Return the path of the API for parts of a path, each escaped. */
@@ -22,10 +24,11 @@ async function asked(url, options) {
 
 const told = (answer) => answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
 
-/** Fetch JSON; the message of a failure is that of the server. */
-export async function fetchJson(url, body, headers = {}) {
-  const answer = await asked(url, body === undefined ? {} : { method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
+/** Fetch JSON until `signal` aborts; the message of a failure is that of the server. */
+export async function fetchJson(url, body, headers = {}, signal = undefined) {
+  const answer = await asked(url, body === undefined ? { signal } : { method: "POST", signal, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
   const content = await told(answer);
+  signal?.throwIfAborted(); // then the content is incomplete
   if (!answer.ok) throw new Error(content.error ?? answer.statusText);
   return content;
 }
@@ -69,12 +72,13 @@ const FIRST_TOLD_MS = 1000, TOLD_EVERY_MS = 3000; // screen readers read each te
 /**
  * Return what `work` returns. While it lasts, `say` receives every few seconds a text with the time that has passed and, while the
  * server compiles rules or search, the progress and the expected time; without a compilation its second argument is false.
+ * `compilation` returns the compilation to show, by default that of the process of these pages.
  */
-export async function patiently(work, say) {
+export async function patiently(work, say, compilation = () => fetchJson(path("compilation"))) {
   const began = performance.now();
   let isOver = false, timer = 0;
   const look = async () => {
-    const now = await fetchJson(path("compilation")).catch(() => ({ is_compiling: false }));
+    const now = await compilation().catch(() => ({ is_compiling: false }));
     if (isOver) return;
     timer = setTimeout(look, TOLD_EVERY_MS);
     say(now.is_compiling ? compiled(now) : `${Math.round((performance.now() - began) / 1000)} s`, now.is_compiling);
@@ -103,6 +107,12 @@ const fill = (node, attributes, children) => {
 export const el = (name, attributes = {}, ...children) => fill(document.createElement(name), attributes, children);
 export const svg = (name, attributes = {}, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 export const byId = (id) => document.getElementById(id);
+
+/** Hide a button that is of no use any more; another element receives its focus. */
+export function retire(button, heir) {
+  if (document.activeElement === button) heir.focus();
+  button.hidden = true;
+}
 
 /** Show a line above the page, or hide it without text. */
 export function notice(text = "", isError = false) {

@@ -1,10 +1,10 @@
 // Two versions beside each other; the address holds versions, sample and order, so that it can be kept and sent.
-import { bars, byId, count, el, fetchJson, notice, path, percent, run, signed, table } from "./common.js";
+import { bars, byId, count, el, fetchJson, notice, onward, path, patiently, percent, retire, run, signed, table } from "./common.js";
 
 const form = byId("begin"), asked = new URLSearchParams(location.search);
 const MOST_OFFERED = 500; // versions in the choices; the address takes any other one
 const DEFAULTS = { positions: "500", seed: "0", moves: "", limit: "12" };
-const NOT_YET = "The first look starts an inference server where these networks need one, and compiles the rules: half a minute at most on most machines.";
+const NOT_YET = "The first comparison starts an inference server where these networks need one.";
 let versions = null, opinions = null, before = asked.get("before"), asking = null;
 
 const query = (values) => new URLSearchParams(values).toString();
@@ -108,21 +108,17 @@ async function compare() {
   byId("cancel").hidden = false;
   byId("state").textContent = "comparing…";
   notice();
+  const read = (url) => patiently(() => fetchJson(url, undefined, {}, mine.signal), (passed) => { if (asking === mine) notice(`Comparing… ${passed}`); });
   try {
-    const both = await fetchJson(`${path("runs", run, "compare")}?${query({ first: found.first, second: found.second })}`);
-    mine.signal.throwIfAborted();
-    versions = both;
+    versions = await read(`${path("runs", run, "compare")}?${query({ first: found.first, second: found.second })}`);
     byId("about").hidden = false;
     matches();
     manifests();
     if (!opinions) byId("source").textContent = NOT_YET;
-    const answer = await fetch(`${path("runs", run, "compare", "positions")}?${query(found)}`, { signal: mine.signal });
-    const content = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
-    if (!answer.ok) throw new Error(content.error);
-    mine.signal.throwIfAborted();
-    opinions = content;
+    opinions = await read(`${path("runs", run, "compare", "positions")}?${query(found)}`);
     before = opinions.before === null ? null : String(opinions.before);
     show();
+    notice();
     history.replaceState(null, "", `?${query(wish())}`);
   } catch (error) {
     if (asking !== mine) return;
@@ -133,7 +129,7 @@ async function compare() {
     notice(mine.signal.aborted ? "The comparison was cancelled." : error.message, !mine.signal.aborted);
   } finally {
     if (asking === mine) {
-      byId("cancel").hidden = true;
+      retire(byId("cancel"), form.querySelector("[type=submit]"));
       byId("state").textContent = "";
     }
   }
@@ -158,7 +154,7 @@ try {
   const rows = [...known.values()].sort((one, other) => other.version - one.version);
   for (const name of ["first", "second"]) form.elements[name].append(...rows.map((row) => el("option", { value: row.version }, `${row.version}${champion(row)}`)));
   if (rows.length < 2) {
-    notice("A comparison needs two sound versions; the run has fewer.");
+    notice(`A comparison needs two sound versions, and the run has fewer: the trainer exports further ones.${onward}`);
     form.hidden = true;
   } else {
     const crowned = rows.find((row) => row.is_champion) ?? rows[0];

@@ -1,6 +1,6 @@
 // Files that the browser saves: exports of games, and CSV and PNG of every chart.
 import { asPng } from "./chart_image.js";
-import { el, fetchFile, notice } from "./common.js";
+import { el, fetchFile, notice, patiently } from "./common.js";
 
 const KINDS = [["gif", "GIF", "Animation, at most 480 pixels wide"], ["png", "PNG strip", "Boards side by side, as pixels"], ["svg", "SVG strip", "Boards side by side, as vectors"], ["jsonl", "JSONL", "Moves with their searches, a line each"]];
 const KEPT_MS = 60_000; // until the content of a begun download is dropped
@@ -22,7 +22,7 @@ export function exports(address) {
     said.textContent = "Drawing…";
     said.classList.remove("error-text");
     try {
-      const { name, note, content } = await fetchFile(address(kind));
+      const { name, note, content } = await patiently(() => fetchFile(address(kind)), (passed) => { said.textContent = `Drawing… ${passed}`; });
       keep(content, name);
       said.textContent = `${name}, ${kib(content.size)} KiB${note ? `: ${note}` : ""}`;
     } catch (error) {

@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, latest, moment, notice, path, patiently, result, run, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, moment, notice, onward, path, patiently, result, run, table } from "./common.js";
 
 const PAGE = 50, FIRST_MOVES = 8;
 const form = byId("filter"), names = [...new FormData(form).keys()], searching = latest();
@@ -68,7 +68,7 @@ function rest(isFiltered, isStopped = false) {
   byId("stop").hidden = true;
   byId("more").hidden = before === null && !isStopped;
   byId("more").textContent = isFiltered ? "Search older games" : "Older games";
-  notice(shown.length || isStopped ? "" : isFiltered && total ? "No stored game fits the filter." : "No game is stored yet.");
+  notice(shown.length || isStopped ? "" : isFiltered && total ? "No stored game fits the filter." : `No game is stored yet: the trainer stores the first ones as soon as they end.${onward}`);
 }
 
 async function begin() {

@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, game, moment, notice, path, percent, run, svg, table } from "./common.js";
+import { byId, count, el, fetchJson, game, moment, notice, onward, path, percent, run, svg, table } from "./common.js";
 import { chartFiles, rasterised } from "./files.js";
 
 const WIDTH = matchMedia("(max-width: 40rem)").matches ? 380 : 640, HEIGHT = 300, LEFT = 48, RIGHT = 92, TOP = 12, BOTTOM = 28, NAME_HEIGHT = 13;
@@ -66,7 +66,7 @@ function describe(drawn) {
 try {
   const found = await fetchJson(path("runs", run, "ladder"));
   players = found.players;
-  notice(players.length ? (found.is_anchored ? "" : "No version has played against a classical player yet: ratings of versions are not anchored.") : "No rated game has been played yet.");
+  notice(players.length ? (found.is_anchored ? "" : "No version has played against a classical player yet: ratings of versions are not anchored.") : `No rated game has been played yet: the gatekeeper plays the first ones when there is a champion.${onward}`);
   const champion = players.find((one) => one.is_champion);
   byId("state").textContent = found.champion === null ? "no champion" : `champion ${found.champion}: ${champion === undefined || champion.elo === null ? "not anchored" : `${Math.round(champion.elo)} (${interval(champion)})`}`;
   byId("curve").hidden = !found.is_anchored;

@@ -1,4 +1,4 @@
-import { byId, compact, count, el, fetchJson, latest, moment, notice, path, percent, rating, run, signed, svg, table } from "./common.js";
+import { byId, compact, count, el, fetchJson, latest, moment, notice, onward, path, patiently, percent, rating, run, signed, svg, table } from "./common.js";
 import { testFigure } from "./llr_path.js";
 import { champion, follow, promotion } from "./promotion.js";
 
@@ -73,7 +73,8 @@ async function showPath({ match_id: id, match }) {
     return;
   }
   home.replaceChildren(el("p", { class: "dim", role: "status" }, "Reading the games of the match…"));
-  const content = await fetchJson(`${path("runs", run, "match")}?${new URLSearchParams({ id })}`).then(
+  const line = home.firstChild, read = () => fetchJson(`${path("runs", run, "match")}?${new URLSearchParams({ id })}`);
+  const content = await patiently(read, (passed) => { line.textContent = `Reading the games of the match… ${passed}`; }).then(
     (found) => (match && found.opponent !== match.champion_version ? [] : testFigure(found, { isNarrow: true })), (error) => [el("p", { class: "error-text" }, error.message)]);
   home.replaceChildren(...content); // of another version's detail it is no longer on the page
 }
@@ -127,7 +128,7 @@ try {
   await follow(async () => { await read(); await chosen(); });
   await read();
   await chosen();
-  notice(models.length ? "" : "No model is stored yet: the trainer has not exported one.");
+  notice(models.length ? "" : `No model is stored yet: the trainer exports the first one after its first steps.${onward}`);
   byId("filters").hidden = !models.length;
 } catch (error) {
   notice(error.message, true);

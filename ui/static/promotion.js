@@ -1,5 +1,5 @@
 // Champion of a run: an operator promotes a version or rolls back, each after a confirmation that names what will happen.
-import { byId, el, fetchJson, moment, path, rating, run } from "./common.js";
+import { byId, el, fetchJson, moment, path, patiently, rating, run } from "./common.js";
 
 const home = path("runs", run, "champion"), dialog = byId("crown"), form = dialog.querySelector("form"), about = byId("champion-about");
 let session, now = null, order = null, isBusy = false, changed = async () => {};
@@ -62,12 +62,13 @@ async function carryOut() {
   const is = version !== undefined;
   isBusy = true;
   show();
-  say(`${is ? `Version ${version} is being promoted` : `The rollback to version ${to} has begun`}${now.has_gatekeeper ? "…" : "; the services that it needs are starting…"}`);
-  const headers = { "X-CSRF-Token": session.csrf_token };
+  const text = `${is ? `Version ${version} is being promoted` : `The rollback to version ${to} has begun`}${now.has_gatekeeper ? "…" : "; the services that it needs are starting…"}`;
+  const send = (url, wish) => patiently(() => fetchJson(url, wish, { "X-CSRF-Token": session.csrf_token }), (passed) => say(`${text} ${passed}`));
+  say(text);
   let told = "", isError = false;
   try {
-    now = is ? await fetchJson(home, { version, champion, reason, without_self_test: form.elements.untested.checked }, headers)
-      : await fetchJson(`${home}/rollback`, { champion, to, reason }, headers);
+    now = is ? await send(home, { version, champion, reason, without_self_test: form.elements.untested.checked })
+      : await send(`${home}/rollback`, { champion, to, reason });
     told = `Version ${now.champion} is champion.`;
   } catch (error) {
     [told, isError] = [sentence(error.message), true];

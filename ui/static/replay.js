@@ -84,14 +84,15 @@ async function heatMap() {
   const number = ply, said = byId("heat-about");
   clear(byId("frame"));
   if (!byId("heat").checked) { said.textContent = ""; return; }
+  const isShown = () => number === ply && byId("heat").checked;
   let found;
   try {
-    found = await heatOf(number);
+    found = await patiently(() => heatOf(number), (passed) => { if (isShown()) said.textContent = `Reading the visits… ${passed}`; });
   } catch (error) {
     said.textContent = error.message;
     return;
   }
-  if (number !== ply || !byId("heat").checked) return;
+  if (!isShown()) return;
   const named = found.cells.slice(0, HEAT_NAMED).map(({ id, share }) => `${id} ${percent(share)}`), more = found.cells.length - named.length;
   const elsewhere = found.elsewhere ? [`moves without a cell ${percent(found.elsewhere)}`] : [];
   const about = [...named, ...(more ? [`${more} more ${more === 1 ? "cell" : "cells"}`] : []), ...elsewhere].join(", ");
@@ -115,11 +116,12 @@ function heatOf(number) {
 function mark() {
   const wish = new URLSearchParams({ run, moves: replay.moves.map(({ move }) => move).join(",") });
   const source = new EventSource(`${path("solver", "marks")}?${wish}`), button = byId("mark");
-  let solved = 0;
-  const end = (text) => { source.close(); button.textContent = "Mark blunders"; button.onclick = mark; byId("marked").textContent = text; };
+  let solved = 0, isBegun = () => undefined;
+  const end = (text) => { isBegun(); source.close(); button.textContent = "Mark blunders"; button.onclick = mark; byId("marked").textContent = text; };
   button.textContent = "Cancel the marks";
   button.onclick = () => end(`Cancelled after ${solved} of ${replay.moves.length} moves.`);
   source.addEventListener("mark", (event) => {
+    isBegun();
     const { ply: number, best, score, is_blunder: isBlunder } = JSON.parse(event.data), at = byId("moves").querySelectorAll("button")[number - 1];
     at.title = [...replay.moves[number - 1].notes, `solver: best ${best}, played ${score}`].join(", ");
     if (isBlunder) {
@@ -131,6 +133,8 @@ function mark() {
   source.addEventListener("end", (event) => end(`${JSON.parse(event.data).blunders} of ${replay.moves.length} moves change a win, draw or loss for the worse (??).`));
   source.addEventListener("fault", (event) => end(JSON.parse(event.data).error));
   source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) end("zerofleet ui does not solve this game."); });
+  byId("marked").textContent = "Solving…";
+  patiently(() => new Promise((resolve) => { isBegun = resolve; }), (passed) => { byId("marked").textContent = `Solving… ${passed}`; });
 }
 
 /** Show the priors of the present champion beside the recorded visits. */
@@ -181,7 +185,9 @@ function listMoves() {
 
 try {
   let games;
-  [replay, { games }] = await Promise.all([fetchJson(path("runs", run, "games", uid)), fetchJson(path("games"))]);
+  [replay, { games }] = await patiently(
+    () => Promise.all([fetchJson(path("runs", run, "games", uid)), fetchJson(path("games"))]),
+    (passed) => notice(`Replaying the game… ${passed}`));
   isOpen = games.some((one) => one.game === game && one.information === "perfect");
   notice("");
   byId("replay").hidden = false;

@@ -1,6 +1,6 @@
 // Set-up of a position by drawing: stones on an empty board, which the form of play begins at, or the legal moves to them.
 import { button, clear, label, layer } from "./board.js";
-import { byId, el, fetchJson, latest, path, svg } from "./common.js";
+import { byId, el, fetchJson, latest, path, patiently, retire, svg } from "./common.js";
 
 const form = byId("begin"), opening = latest();
 let board = null, stones = new Map(), waiting = null; // players from 1 by cell
@@ -20,7 +20,7 @@ async function open() {
   byId("mover-field").hidden = true;
   const query = new URLSearchParams(chosen());
   try {
-    const found = await opening(() => fetchJson(`${path("setup")}?${query}`));
+    const found = await opening((isLatest) => patiently(() => fetchJson(`${path("setup")}?${query}`), (passed) => { if (isLatest()) tell(`Reading the board… ${passed}`); }));
     if (!found) return;
     board = found;
   } catch (error) {
@@ -50,7 +50,7 @@ function tell(text, isError = false) {
 function give() {
   waiting?.abort();
   waiting = null;
-  byId("cancel-moves").hidden = true;
+  retire(byId("cancel-moves"), byId("find-moves"));
 }
 
 /** Return whether text on a colour such as #2f2b26 is to be light. */
@@ -100,14 +100,11 @@ async function find() {
   give();
   const mine = waiting = new AbortController();
   byId("cancel-moves").hidden = false;
-  tell(board.asks_mover ? "Reading the position…" : "Searching the orders of the stones…");
+  const text = board.asks_mover ? "Reading the position…" : "Searching the orders of the stones…";
+  const drawing = { ...chosen(), stones: Object.fromEntries(stones), ...(board.asks_mover ? { player: Number(byId("mover").value) } : {}) };
+  tell(text);
   try {
-    const answer = await fetch(path("setup", "moves"), {
-      method: "POST", headers: { "Content-Type": "application/json" }, signal: mine.signal,
-      body: JSON.stringify({ ...chosen(), stones: Object.fromEntries(stones), ...(board.asks_mover ? { player: Number(byId("mover").value) } : {}) }),
-    });
-    const found = await answer.json();
-    if (!answer.ok) throw new Error(found.error);
+    const found = await patiently(() => fetchJson(path("setup", "moves"), drawing, {}, mine.signal), (passed) => { if (mine === waiting) tell(`${text} ${passed}`); });
     if (mine !== waiting) return;
     give();
     if (found.reason) return tell(`${found.reason[0].toUpperCase()}${found.reason.slice(1)}.`, true);
@@ -116,7 +113,7 @@ async function find() {
     tell("");
     const next = found.player === null ? "the game is over there" : `player ${found.player} is to move`;
     byId("found").replaceChildren(
-      found.position ? `The game can begin at this position; ${next}. ` : `${found.moves.length} moves lead to this position; ${next}. `,
+      found.position ? `The game can begin at this position; ${next}. ` : `${found.moves.length} ${found.moves.length === 1 ? "move leads" : "moves lead"} to this position; ${next}. `,
       el("strong", {}, "Begin"), " starts there.");
   } catch (error) {
     if (mine !== waiting) return; // cancelled, or the drawing has changed

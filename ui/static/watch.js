@@ -1,6 +1,6 @@
 // Boards of self-play. Finished games: each board replays one, then takes the newest that no board has shown. Games in progress: each
 // board follows one game of a worker after another; while no worker answers, the boards show finished games.
-import { byId, count, el, fetchJson, latest, notice, path, patiently, result, run, signed } from "./common.js";
+import { byId, count, el, fetchJson, latest, notice, onward, path, patiently, result, run, signed } from "./common.js";
 
 const HOLD_S = 2, ASK_EVERY_MS = 2000, FALLBACK = { games: "finished", boards: "9", speed: "2", seat: "1" };
 const LOST = "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.";
@@ -31,7 +31,7 @@ function tell() {
   byId("speeds").hidden = showsRunning();
   byId("of-running").hidden = !showsRunning();
   byId("of-finished").hidden = showsRunning() || !stored;
-  const nothing = stored === 0 ? "No game is stored yet. The boards begin with the first one." : "";
+  const nothing = stored === 0 ? `No game is stored yet. The boards begin with the first one.${onward}` : "";
   if (showsRunning()) notice();
   else if (wantsRunning()) notice(live ? `${live.reason} ${nothing || "Finished games are shown meanwhile."}` : "Asking a worker for its games in progress…");
   else if (stored !== null) notice(nothing);

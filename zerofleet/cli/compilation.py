@@ -30,6 +30,11 @@ class _Announcer(event.Listener):
         self._functions = 0
         self._thread: threading.Thread | None = None
 
+    def turn_to(self, game: str) -> None:
+        """Name the game that is compiled from here on; its own count begins where it is another one."""
+        if game != self._game:
+            self._game, self._functions = game, 0
+
     def on_start(self, found: event.Event) -> None:
         """Count a function that is being compiled; it may compile others."""
         self._depth += 1
@@ -43,17 +48,19 @@ class _Announcer(event.Listener):
         self._functions += 1
 
     def _watch(self) -> None:
-        spent_s, told_s = 0.0, 0.0
+        game, spent_s, told_s = self._game, 0.0, 0.0
         while True:
             time.sleep(_TICK_S)
             if not self._depth:
                 continue
+            if game != self._game:
+                game, spent_s, told_s = self._game, 0.0, 0.0
             spent_s += _TICK_S
             if not told_s and spent_s >= PATIENCE_S:
-                screen.note(f"compiling {announcement(self._game)}")
+                screen.note(f"compiling {announcement(game)}")
                 told_s = spent_s
             elif told_s and spent_s - told_s >= TELL_EVERY_S:
-                screen.note(f"compiling {self._game}: {self._functions} functions in {spent_s:.0f} s")
+                screen.note(f"compiling {game}: {self._functions} functions in {spent_s:.0f} s")
                 told_s = spent_s
 
 
@@ -61,7 +68,11 @@ _listening: list[_Announcer] = []
 
 
 def announce_compilation(game: str) -> None:
-    """Announce the compilation of a game in this process, if a person reads standard error; once per process."""
-    if sys.stderr.isatty() and not _listening:
-        _listening.append(_Announcer(game))
-        event.register("numba:compile", _listening[0])  # type: ignore[no-untyped-call]
+    """Announce what this process compiles from here on as that of a game, if a person reads standard error."""
+    if not sys.stderr.isatty():
+        return
+    if _listening:
+        _listening[0].turn_to(game)
+        return
+    _listening.append(_Announcer(game))
+    event.register("numba:compile", _listening[0])  # type: ignore[no-untyped-call]

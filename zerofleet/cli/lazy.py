@@ -1,6 +1,6 @@
 """Command groups that import the module of a command only when it is called.
 
-`zerofleet --help` lists every command without importing numba, gRPC or the games.
+`zerofleet --help` lists every command without importing numba, gRPC or the games, and completion in a shell imports none.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperArgument, TyperGroup, TyperOption
 from typer.main import get_command
 
+from zerofleet.cli.completion import stand_in
 from zerofleet.service.imports import importing
 
 __all__ = ["Command", "lazy_group", "load"]
@@ -66,8 +67,9 @@ def lazy_group(commands: Mapping[str, Command], *, summary: str, add_completion:
 
     class Group(TyperGroup):
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            if args and args[0] in commands:
-                self.commands[args[0]] = load(args[0], commands[args[0]])
+            if args and (command := commands.get(args[0])):
+                shown = stand_in(args[0], command.target) if ctx.resilient_parsing else None
+                self.commands[args[0]] = shown or load(args[0], command)
             return super().resolve_command(ctx, args)
 
     app = typer.Typer(

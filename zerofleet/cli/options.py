@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,23 +26,16 @@ __all__ = [
     "Search",
     "Seed",
     "Simulations",
+    "announced_game",
     "check_preset",
     "chosen_game",
     "chosen_run",
     "chosen_simulations",
     "chosen_time",
-    "complete_game",
     "read_parameters",
 ]
 
 PRESETS = ("tiny", "laptop", "gpu")
-
-
-def complete_game() -> list[str]:
-    """Return the names of all games, for shell completion."""
-    import games.core  # noqa: PLC0415  (commands without a game start without the compiler)
-
-    return list(games.core.available())
 
 
 def check_preset(value: str | None) -> str | None:
@@ -52,7 +45,7 @@ def check_preset(value: str | None) -> str | None:
     return value
 
 
-GameName = Annotated[str, typer.Argument(metavar="GAME", help="Game, such as connect_four.", autocompletion=complete_game)]
+GameName = Annotated[str, typer.Argument(metavar="GAME", help="Game, such as connect_four.")]
 Parameters = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the game, such as rows=4. May be repeated."),
@@ -121,7 +114,7 @@ def chosen_time(text: str | None, simulations: int | None) -> float | None:
         return None
     if simulations is not None:
         raise typer.BadParameter("--simulations is given too; a move has one budget, leave one out", param_hint="--time")
-    from zerofleet.agents.budget import Budget  # noqa: PLC0415  (as `complete_game`)
+    from zerofleet.agents.budget import Budget  # noqa: PLC0415  (as `announced_game`)
     from zerofleet.errors import InvalidRequest  # noqa: PLC0415
 
     try:
@@ -134,20 +127,25 @@ def chosen_simulations(game: Game, given: int | None) -> int:
     """Return the simulations of a move of a model: those given, else the default of the game."""
     if given is not None:
         return given
-    from zerofleet.search.settings import default_simulations  # noqa: PLC0415  (as `complete_game`)
+    from zerofleet.search.settings import default_simulations  # noqa: PLC0415  (as `announced_game`)
 
     return default_simulations(game.spec())
 
 
-def chosen_game(name: str, settings: Sequence[str] | None) -> Game:
-    """Build the game that a command line names; raises `UnknownGame` or `InvalidParameters`."""
-    import games  # noqa: PLC0415  (as above)
+def announced_game(name: str, parameters: Mapping[str, str]) -> Game:
+    """Build a game whose compilation in this process is announced; raises `UnknownGame` or `InvalidParameters`."""
+    import games  # noqa: PLC0415  (commands without a game start without the compiler)
 
-    game = games.make(name, **read_parameters(settings))
+    game = games.make(name, **parameters)
     from zerofleet.cli.compilation import announce_compilation  # noqa: PLC0415
 
     announce_compilation(name)
     return game
+
+
+def chosen_game(name: str, settings: Sequence[str] | None) -> Game:
+    """Build the game that a command line names, as `announced_game` does."""
+    return announced_game(name, read_parameters(settings))
 
 
 def chosen_run(game_name: str | None, settings: Sequence[str] | None, run_dir: Path | None) -> tuple[Game, RunPaths]:
@@ -155,7 +153,6 @@ def chosen_run(game_name: str | None, settings: Sequence[str] | None, run_dir: P
 
     Raises the errors of `chosen_game`, `find_run` and `read_header`, and a usage error without game and directory.
     """
-    from games.core import make  # noqa: PLC0415  (as above)
     from zerofleet.storage.run_lookup import find_run  # noqa: PLC0415
     from zerofleet.storage.runs import RunPaths, read_header  # noqa: PLC0415
 
@@ -165,4 +162,4 @@ def chosen_run(game_name: str | None, settings: Sequence[str] | None, run_dir: P
     if run_dir is None:
         raise typer.BadParameter("give a game, or a run with --run-dir", param_hint="GAME")
     header = read_header(run_dir)
-    return make(header.game, **header.parameters), RunPaths(run_dir)
+    return announced_game(header.game, header.parameters), RunPaths(run_dir)

@@ -72,7 +72,7 @@ from zerofleet.supervisor.readings import Match, Readings
 __all__ = ["Gate", "OpenRun", "Signature", "signature_of"]
 
 EVERY = 1 << 62
-NO_FILE = (0, 0, 0)
+NO_FILE = (0, 0, 0, 0)
 GAMES_KEPT = 64  # replayed games, for the boards of a replay and of several browsers that watch
 
 
@@ -91,7 +91,7 @@ class Gate:
 class Signature:
     """Identities, times and sizes of the files from which a value is made."""
 
-    stamps: tuple[tuple[int, int, int], ...]
+    stamps: tuple[tuple[int, int, int, int], ...]
 
 
 class OpenRun:
@@ -381,12 +381,16 @@ def _open_match(gate: Gate) -> Match | None:
 
 
 def signature_of(*paths: Path) -> Signature:
-    """Return the present identities, times and sizes of files; `NO_FILE` for those that are not there."""
+    """Return the present identities, times and sizes of files; `NO_FILE` for those that are not there.
+
+    A copy that keeps the time of modification, by `cp -a`, can have the inode number of the removed file: the time of the last
+    change of the inode tells them apart.
+    """
     stamps = []
     for path in paths:
         try:
             found = path.stat()
-            stamps.append((found.st_ino, found.st_mtime_ns, found.st_size))
+            stamps.append((found.st_ino, found.st_ctime_ns, found.st_mtime_ns, found.st_size))
         except OSError:
             stamps.append(NO_FILE)
     return Signature(tuple(stamps))

@@ -7,11 +7,10 @@ from pathlib import Path
 from games.core import Game
 from games.positions import changed_parameters
 from zerofleet.errors import RunDirectoryError
+from zerofleet.storage.run_paths import RUNS
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 
-__all__ = ["RUNS", "default_directory", "find_run", "named_run"]
-
-RUNS = Path("runs")
+__all__ = ["default_directory", "find_run", "named_run"]
 
 
 def default_directory(game: Game, preset: str) -> Path:

@@ -16,7 +16,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["RunPaths"]
+__all__ = ["RUNS", "RunPaths"]
+
+RUNS = Path("runs")
+"""Folder of runs below the working directory."""
 
 # sun_path of a unix socket holds 108 bytes with its terminator; gRPC needs a few.
 LONGEST_SOCKET_PATH = 100

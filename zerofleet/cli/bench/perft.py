@@ -12,7 +12,7 @@ import games
 from games.core import Game
 from games.tools.perft import PlyCount, count_sequences
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, chosen_game, complete_game
+from zerofleet.cli.options import Json, Parameters, announced_game, chosen_game
 from zerofleet.contracts.naming import model_name
 
 __all__ = ["perft", "run", "run_all"]
@@ -65,7 +65,7 @@ def run_all(seconds: float) -> list[dict[str, Any]]:
     """Return the figures of `run` for every game, each to the depth that takes about `seconds`."""
     figures = []
     for name in games.available():
-        game = games.make(name)
+        game = announced_game(name, {})
         for depth in range(1, MOST_DEPTH + 1):
             measured = _measure(game, depth)
             leaves = measured["counts"][-1]
@@ -78,9 +78,7 @@ def run_all(seconds: float) -> list[dict[str, Any]]:
 
 
 def perft(
-    game: Annotated[
-        str | None, typer.Argument(metavar="GAME", help="Game; omitted with --all.", autocompletion=complete_game)
-    ] = None,
+    game: Annotated[str | None, typer.Argument(metavar="GAME", help="Game; omitted with --all.")] = None,
     *,
     depth: Annotated[int, typer.Option("--depth", metavar="N", min=1, help="Length of the longest sequences, in plies.")] = 6,
     every_game: Annotated[bool, typer.Option("--all", help="Measure every game instead, as deep as --seconds allows.")] = False,

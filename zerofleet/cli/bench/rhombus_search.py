@@ -19,6 +19,7 @@ from zerofleet.agents.by_game.rhombus.work import Work
 from zerofleet.cli import screen
 from zerofleet.cli.bench.rhombus_plain import plain_score, read_plain
 from zerofleet.cli.bench.rhombus_trials import count_replies, sample_positions
+from zerofleet.cli.compilation import announce_compilation
 from zerofleet.cli.options import Json, Seed
 
 __all__ = ["GeneratorFigures", "PlainFigures", "StepFigures", "measure_generators", "measure_plain", "measure_steps"]
@@ -165,6 +166,7 @@ def rhombus_search(
 
     All times are CPU time. Generators are timed separately; the search is compared with minimax in plain Python.
     """
+    announce_compilation(GAME.spec().name)
     states = sample_positions(GAME, _room({}, 3), count=positions, seed=seed)
     steps = measure_steps(states, range(2, depth + 1), seconds)
     generators = measure_generators(states)

@@ -10,9 +10,9 @@ import numpy as np
 import psutil
 import typer
 
-from games.core import Game, available, make
+from games.core import Game, available
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, Save, Seed, chosen_game
+from zerofleet.cli.options import Json, Parameters, Save, Seed, announced_game, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.library.planning.costs import save_figures
@@ -228,7 +228,8 @@ def search(
 def _measure_all(asked: dict[str, Any], *, information: Information | None, json: bool) -> None:
     """Measure every game and print a row for each; `information` applies to games of imperfect information."""
     found = []
-    for game in map(make, available()):
+    for name in available():
+        game = announced_game(name, {})
         hides = game.spec().information != "perfect"
         found.append(measure(game, information=information if hides else None, **asked))
     if json:

@@ -11,7 +11,7 @@ import games
 from games.conformance import QUICK_POSITIONS, THOROUGH_GAMES, Checked, Progress
 from games.core import Game
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, Seed, chosen_game, complete_game
+from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
 
 __all__ = ["check"]
 
@@ -19,7 +19,7 @@ __all__ = ["check"]
 def check(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="GAME", help="Games; all without one.", autocompletion=complete_game, show_default=False),
+        typer.Argument(metavar="GAME", help="Games; all without one.", show_default=False),
     ] = None,
     *,
     thorough: Annotated[

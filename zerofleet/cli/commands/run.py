@@ -12,7 +12,7 @@ import typer
 from games.core import make
 from zerofleet import supervisor
 from zerofleet.cli.commands.ui import require_pages
-from zerofleet.cli.options import PRESETS, check_preset, complete_game
+from zerofleet.cli.options import PRESETS, check_preset
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment, kept_experiment, read_experiment
@@ -29,7 +29,6 @@ def run(
         typer.Argument(
             metavar="[GAME]",
             help="Game, such as connect_four.",
-            autocompletion=complete_game,
             show_default="that of --config, or of the run to resume",
         ),
     ] = None,

@@ -21,7 +21,8 @@ from zerofleet.library.run_files import OpenRun
 from zerofleet.library.run_list import RunRow, list_runs, run_name, run_row, runs_in
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
-from zerofleet.storage.run_lookup import RUNS, named_run
+from zerofleet.storage.run_lookup import named_run
+from zerofleet.storage.run_paths import RUNS
 from zerofleet.supervisor.attached import attach
 from zerofleet.supervisor.keyboard import terminal_keyboard
 from zerofleet.supervisor.lines import progress_line

@@ -13,7 +13,7 @@ import typer
 from zerofleet.cli import screen
 from zerofleet.errors import ConfigurationError, RunDirectoryError
 from zerofleet.service.ports import PAGE_PORT
-from zerofleet.storage.run_lookup import RUNS
+from zerofleet.storage.run_paths import RUNS
 from zerofleet.storage.runs import read_header
 
 __all__ = ["require_pages", "ui"]

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from zerofleet.cli import screen
+from zerofleet.cli.compilation import announce_compilation
 from zerofleet.cli.options import Json
 from zerofleet.cli.report.page import html_page
 from zerofleet.cli.report.strips import draw_strips
@@ -43,6 +44,7 @@ def report(
     """
     root = named_run(run)
     opened = OpenRun(run_name(root), RunPaths(root))
+    announce_compilation(opened.header.game)
     try:
         found = read_report(opened, games=games, made_at=datetime.now(UTC))
         if json:

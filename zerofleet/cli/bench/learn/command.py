@@ -14,6 +14,7 @@ from zerofleet.agents import make_agent
 from zerofleet.cli import screen
 from zerofleet.cli.bench.learn import report
 from zerofleet.cli.bench.learn.trials import TrialResult, run_trials
+from zerofleet.cli.compilation import announce_compilation
 from zerofleet.cli.options import LAST_SEED, GameName, Json, Preset
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.trial import Trial, require_effect
@@ -145,6 +146,7 @@ def _trial(given: dict[str, Any]) -> Trial:
         judge_seed=JUDGE_SEED,
     )
     game = trial.build_game()
+    announce_compilation(trial.game)
     trial.build_preset()
     return trial.model_copy(update=_judge(given, game))
 

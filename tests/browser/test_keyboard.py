@@ -1,0 +1,129 @@
+"""Pages used with the keyboard alone: every control is reached with Tab, and keeps or hands on the focus."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+
+import games
+from zerofleet.contracts.gate_events import StatusChanged, Submitted
+from zerofleet.contracts.promotions import CandidateStatus
+from zerofleet.presets.commented import commented
+from zerofleet.presets.experiment import Experiment
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.strength.matches import SequentialTest
+from zerofleet.strength.ratings import Sprt
+from zerofleet.testing.gate_matches import sample_match
+
+Opener = Callable[..., Page]
+
+MOST_TABS = 120
+SETTINGS = {"gate.mode": "sprt", "gate.elo0": "-30", "gate.elo1": "60"}
+
+
+def tab_to(page: Page, wanted: Locator, key: str = "Tab") -> None:
+    """Press Tab until an element has the focus; it must be seen then."""
+    expect(wanted).to_be_attached()
+    for _ in range(MOST_TABS):
+        if wanted.evaluate("(one) => one === document.activeElement"):
+            expect(wanted).to_be_in_viewport()
+            return
+        page.keyboard.press(key)
+    pytest.fail(f"{wanted} was not reached with {MOST_TABS} times {key}")
+
+
+def press(page: Page, wanted: Locator, key: str = "Enter", *, tab: str = "Tab") -> None:
+    """Reach an element with Tab and press a key there."""
+    tab_to(page, wanted, tab)
+    page.keyboard.press(key)
+
+
+def test_a_position_is_drawn_and_played_from_with_the_keyboard(open_page: Opener) -> None:
+    page = open_page("/play?game=tic_tac_toe")
+    expect(page.locator("#notice")).to_be_hidden()
+    found, use = page.locator("#found"), page.get_by_role("button", name="Use this position")
+    press(page, page.get_by_text("Set-up"))
+    press(page, page.get_by_role("button", name="Draw the position"))
+    press(page, page.get_by_role("button", name="b2: empty"))
+    expect(page.get_by_role("button", name="b2: player 1")).to_be_focused()
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="b2: player 2")).to_be_focused()
+    press(page, use)
+    expect(found).to_have_class(re.compile("error-text"))
+    press(page, page.get_by_role("button", name="Clear"))
+    expect(page.locator("#stones")).to_have_text("player 1: 0 stones, player 2: 0 stones")
+    press(page, page.get_by_role("button", name="a1: empty"), tab="Shift+Tab")
+    held: list[Route] = []
+    page.route("**/api/v1/setup/moves", lambda route: held.append(route))  # noqa: PLW0108 - a builtin is refused
+    press(page, use)
+    press(page, page.get_by_role("button", name="Cancel"))
+    expect(found).to_have_text("Cancelled.")
+    expect(use).to_be_focused()
+    page.unroute("**/api/v1/setup/moves")
+    page.keyboard.press("Enter")
+    expect(found).to_contain_text("1 move leads to this position; player 2 is to move.")
+    press(page, page.get_by_role("button", name="Begin"), tab="Shift+Tab")
+    expect(page.locator("#state")).to_have_text("your move")
+    assert page.locator("#moves li").count() == 2
+
+
+def test_watch_is_paused_changed_and_left_for_a_replay_with_the_keyboard(open_page: Opener, golden: ModuleType) -> None:
+    page = open_page("/runs/golden/watch?boards=4&speed=0.5")
+    boards = page.locator("#boards li:not([hidden])")
+    expect(boards).to_have_count(4)
+    press(page, page.get_by_role("button", name="Pause"))
+    expect(page.get_by_role("button", name="Play")).to_be_focused()
+    press(page, page.get_by_label("Boards", exact=True), "6")
+    expect(boards).to_have_count(6)
+    expect(page.get_by_label("Boards", exact=True)).to_be_focused()
+    assert "boards=6" in page.url
+    press(page, page.get_by_label("finished games"), "ArrowRight", tab="Shift+Tab")
+    expect(page.get_by_label("games in progress")).to_be_focused()
+    expect(page.get_by_label("games in progress")).to_be_checked()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_label("finished games")).to_be_checked()
+    expect(boards).to_have_count(6)
+    link = boards.first.get_by_role("link")
+    name = link.text_content() or ""
+    press(page, link)
+    expect(page.locator("#about")).to_contain_text(name)
+
+
+@pytest.fixture(scope="module")
+def with_match(copied: Callable[[str], Path]) -> str:
+    """Return the name of a run whose second version was promoted by a match that the journal still holds."""
+    root = copied("by-keyboard")
+    (root / "experiment.toml").write_text(commented(Experiment("tic_tac_toe", "tiny", 1, settings=SETTINGS)))
+    promoted = (Submitted(version=1, manifest_sha256="0" * 64), StatusChanged(version=1, status=CandidateStatus.PROMOTED))
+    rule, game = SequentialTest(Sprt(-30.0, 60.0, 0.05, 0.05)), games.make("tic_tac_toe")
+    match = sample_match(game, rule, match_id="gate/2/1/1", version=2, opponent=1, groups=4, status=CandidateStatus.PROMOTED)
+    EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite([*promoted, *match])
+    return root.name
+
+
+def test_a_match_its_pairs_and_their_positions_are_read_with_the_keyboard(open_page: Opener, with_match: str) -> None:
+    page = open_page(f"/runs/{with_match}/matches")
+    opener = page.get_by_role("button", name="2 : 1")
+    press(page, opener)
+    expect(page.locator("#match h2").first).to_have_text("Version 2 against 1: promoted")
+    expect(opener).to_be_focused()
+    pair = page.locator("#match .choice-list button").nth(2)
+    press(page, pair)
+    expect(page.locator("#pair h2")).to_contain_text("Pair 3:")
+    expect(pair).to_be_focused()
+    press(page, page.get_by_role("button", name="Next position"))
+    page.keyboard.press("Enter")
+    expect(page.locator("#position")).to_contain_text("position 3 of")
+    press(page, page.get_by_role("radio", name="Game 1"), "ArrowRight")
+    expect(page.get_by_role("radio", name="Game 2")).to_be_checked()
+    assert page.url.endswith("&pair=3&game=2&ply=3")
+    press(page, page.get_by_label("Ply"), "End", tab="Shift+Tab")
+    expect(page.locator("#position")).to_contain_text(re.compile(r"position (\d+) of \1"))
+    with page.expect_download() as begun:
+        press(page, page.get_by_role("button", name="JSONL"))
+    assert begun.value.suggested_filename.endswith("-pair-3-game-2.jsonl")
