@@ -1,8 +1,9 @@
-"""The command line called in this process, as `main` is called by the installed script."""
+"""The command line called in this process, as `main` is called by the installed script; modules for these tests."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.presets import preset
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.runs import RunDirectory
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @dataclass(frozen=True, slots=True)
