@@ -1,5 +1,5 @@
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { byId, compact, el, fetchJson, game, notice, path, run } from "./common.js";
+import { byId, compact, el, fetchJson, game, notice, onward, path, run } from "./common.js";
 import { chartFiles } from "./files.js";
 
 const MOST_RUNS = 6;
@@ -162,7 +162,7 @@ for (const group of ["trainer", "run", "seats", "accuracy"]) {
 
 try {
   found = await Promise.all(chosen.map(async (name) => ({ name, ...(await fetchJson(path("runs", name, "curves"))) })));
-  notice(found.some(({ series }) => series.length) ? "" : "The run has not written metrics yet.");
+  notice(found.some(({ series }) => series.length) ? "" : `The run has not written metrics yet: the first rows come within a minute of its start.${onward}`);
   if (found.length > 1) byId("legend").replaceChildren(...found.map(({ name }, i) => {
     const swatch = el("span", { class: "swatch" });
     swatch.style.background = COLOURS[i];
