@@ -5,6 +5,7 @@ Each state is accessible, as wide as the window, and states its reason.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -62,6 +63,44 @@ def test_the_pages_of_an_empty_run_are_accessible(open_page: Opener, keep: Keepe
         empty_boxes = page.locator(".panel:visible:empty, .panel:visible table:not(:has(tbody tr))").count()
         assert empty_boxes == 0, name
     assert found == []
+
+
+@SIZES
+def test_the_overview_of_a_run_of_seconds_shows_what_its_services_do(
+    open_page: Opener, keep: Keeper, empty: str, width: int, scheme: str
+) -> None:
+    page = open_page("/", width=width, scheme=scheme)
+    now = page.request.get(f"/api/v1/runs/{empty}/overview").json() | {"is_live": True, "elapsed_s": 14.0}
+    service = {"for_s": 14.0, "restarts": 0, "memory_bytes": 250 << 20}
+    now["services"] = [
+        {"name": "trainer", "state": "ready", "compiling": "", **service},
+        {"name": "worker-0", "state": "starting", "compiling": "34 functions in 12 of about 20 s", **service},
+    ]
+    stream = f"event: overview\ndata: {json.dumps(now)}\n\n"
+    page.route(f"**/runs/{empty}/events", lambda route: route.fulfill(content_type="text/event-stream", body=stream))
+    page.goto(f"/runs/{empty}/overview")
+    expect(page.locator("#services")).to_contain_text("compiles: 34 functions in 12 of about 20 s")
+    expect(page.locator("#candidates")).to_have_text("waiting for the first network")
+    keep(page, f"overview-of-seconds-{scheme}")
+    assert faults(page, "overview") == []
+
+
+NEXT = "A stopped run is continued with zerofleet run --run-dir and its directory."
+MISSING = {
+    "curves": "The run has not written metrics yet: the first rows come within a minute of its start.",
+    "ladder": "No rated game has been played yet: the gatekeeper plays the first ones when there is a champion.",
+    "models": "No model is stored yet: the trainer exports the first one after its first steps.",
+    "games": "No game is stored yet: the trainer stores the first ones as soon as they end.",
+    "watch": "No game is stored yet. The boards begin with the first one.",
+    "compare": "A comparison needs two sound versions, and the run has fewer: the trainer exports further ones.",
+}
+
+
+def test_every_page_of_an_empty_run_states_what_is_missing_and_what_to_do(open_page: Opener, empty: str) -> None:
+    page = open_page("/")
+    for name, line in MISSING.items():
+        page.goto(f"/runs/{empty}/{name}")
+        expect(page.locator("#notice")).to_have_text(f"{line} {NEXT}")
 
 
 @SIZES

@@ -21,6 +21,7 @@ from ui.live import LiveRuns
 from zerofleet.cli import main
 from zerofleet.contracts.gate_events import Tallied
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.service.compilation_note import Compilation, note_path, write_note
 from zerofleet.supervisor.overview import live_services
 
 
@@ -182,6 +183,20 @@ async def test_the_overview_of_a_live_run_is_that_of_zerofleet_status(runs, tmp_
         assert not (await anext(followed)).is_live
         run.paths.announce("worker-0").write_text(json.dumps(said))
         assert [one.name for one in (await anext(followed)).overview().services] == ["worker-0"]  # of the new session alone
+    catalogue.close()
+
+
+async def test_the_overview_of_a_live_run_shows_the_compilation_of_a_service(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "live")
+    catalogue, live = Catalogue(tmp_path, None), LiveRuns(every_s=0.0)
+    run = catalogue.get("live")
+    announce = run.paths.announce("worker-0")
+    announce.write_text(json.dumps({"service": "selfplay_worker", "pid": os.getpid(), "address": "", "metrics_port": 0}))
+    async with contextlib.aclosing(live.follow(run)) as followed:
+        assert [one.compiling for one in (await anext(followed)).overview().services] == [""]
+        write_note(note_path(announce), Compilation(34, 12.0), pid=os.getpid())
+        (service,) = (await anext(followed)).overview().services
+    assert service.compiling == "34 functions in 12 of about 20 s"
     catalogue.close()
 
 
