@@ -122,7 +122,7 @@ def test_a_match_its_pairs_and_their_positions_are_read_with_the_keyboard(open_p
     press(page, page.get_by_role("radio", name="Game 1"), "ArrowRight")
     expect(page.get_by_role("radio", name="Game 2")).to_be_checked()
     assert page.url.endswith("&pair=3&game=2&ply=3")
-    press(page, page.get_by_label("Ply"), "End", tab="Shift+Tab")
+    press(page, page.get_by_label("Ply", exact=True), "End", tab="Shift+Tab")
     expect(page.locator("#position")).to_contain_text(re.compile(r"position (\d+) of \1"))
     with page.expect_download() as begun:
         press(page, page.get_by_role("button", name="JSONL"))

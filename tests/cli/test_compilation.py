@@ -69,19 +69,14 @@ def announced(monkeypatch):
     return names
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("ladder", "--games", "0"),
-        ("behaviour", "lines"),
-        ("curves",),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("ladder", "--games", "0", "--rungs", "random"), ("behaviour", "lines"), ("curves",)])
 def test_a_command_that_takes_its_game_from_a_run_announces_it(zerofleet, announced, run_with_champion, words):
     zerofleet(*words, "--run-dir", str(run_with_champion))
     assert announced == ["tic_tac_toe"]
 
 
+@pytest.mark.slow
 def test_report_announces_the_game_of_its_run(zerofleet, announced, run_with_champion, tmp_path):
     assert zerofleet("report", str(run_with_champion), "--out", str(tmp_path / "run.html")).code == 0
     assert announced == ["tic_tac_toe"]

@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(?:console|bash|sh|text|)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`((?:zerofleet|make|python -m) [^`]+)`")
 STARTS = ("zerofleet ", "make ", "python -m ")
+AT_ONCE = {"--help", "--debug", "--install-completion", "--show-completion"}
+"""Options that act while a line is parsed."""
 
 
 def documents() -> list[Path]:
@@ -44,7 +46,7 @@ LINES = sorted({line for path in documents() for line in command_lines(path)} | 
 
 def parse(words: list[str]) -> None:
     """Parse the words of a command line to the end without running anything; raises what a wrong one raises."""
-    words = [word for word in words if word not in {"--help", "--debug"}]
+    words = [word for word in words if word not in AT_ONCE]
     command, name, parent = get_command(app), "zerofleet", None
     while isinstance(command, TyperGroup) and words:
         context = command.make_context(name, words, parent=parent)
