@@ -32,7 +32,7 @@ async function open() {
   tell(board.reason && `${board.reason[0].toUpperCase()}${board.reason.slice(1)}.`);
   if (!board.cells.length) return;
   const order = [...Array.from({ length: board.players }, (_, i) => `player ${i + 1}`), "empty"].join(", ");
-  byId("drawing-about").textContent = `A click on a cell changes it: ${order}. ${board.asks_mover ? "The rules of the game check the position." : "Then a search finds legal moves to the position."}`;
+  byId("drawing-about").textContent = `A click, Enter or Space on a cell changes it: ${order}. ${board.asks_mover ? "The rules of the game check the position." : "Then a search finds legal moves to the position."}`;
   byId("mover-field").hidden = !board.asks_mover;
   byId("mover").max = board.players;
   byId("mover").value = 1;
