@@ -85,7 +85,7 @@ def test_the_overview_of_a_run_of_seconds_shows_what_its_services_do(
     assert faults(page, "overview") == []
 
 
-NEXT = "A stopped run is continued with zerofleet run --run-dir and its directory."
+NEXT = "A stopped run goes on with zerofleet run --run-dir DIR."
 MISSING = {
     "curves": "The run has not written metrics yet: the first rows come within a minute of its start.",
     "ladder": "No rated game has been played yet: the gatekeeper plays the first ones when there is a champion.",
@@ -101,6 +101,10 @@ def test_every_page_of_an_empty_run_states_what_is_missing_and_what_to_do(open_p
     for name, line in MISSING.items():
         page.goto(f"/runs/{empty}/{name}")
         expect(page.locator("#notice")).to_have_text(f"{line} {NEXT}")
+    page.goto(f"/runs/{empty}/overview")
+    expect(page.locator("#notice")).to_have_text(
+        f"The run is stopped: its services are away. The files have no figures yet. {NEXT}"
+    )
 
 
 @SIZES

@@ -8,7 +8,7 @@ export const awayText = elsewhere
   ? "The services are in other containers or on other machines, so these pages show the files of the run."
   : "The run is stopped: its services are away.";
 /** What continues a run without files to show; nothing where its services are elsewhere. */
-export const onward = elsewhere ? "" : " A stopped run is continued with zerofleet run --run-dir and its directory.";
+export const onward = elsewhere ? "" : " A stopped run goes on with zerofleet run --run-dir DIR.";
 const SVG = "http://www.w3.org/2000/svg";
 
 /** Return the path of the API for parts of a path, each escaped. */

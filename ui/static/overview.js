@@ -1,4 +1,4 @@
-import { away, awayText, byId, compact, count, duration, el, elsewhere, moment, notice, path, percent, refusal, run, signed, svg, table } from "./common.js";
+import { away, awayText, byId, compact, count, duration, el, elsewhere, moment, notice, onward, path, percent, refusal, run, signed, svg, table } from "./common.js";
 
 function panel({ title, figures }) {
   const rows = figures.flatMap(({ label, value, note, tone }) => [
@@ -60,7 +60,7 @@ function show(now) {
   state.textContent = now.is_live ? `alive, ${duration(now.elapsed_s)}` : away;
   state.classList.toggle("good", now.is_live);
   const about = [];
-  if (!now.is_live) about.push(now.at ? `${awayText} These are the newest figures of its files, of ${moment(now.at)} UTC, after ${duration(now.elapsed_s)}.` : `${awayText} The files have no figures yet.`);
+  if (!now.is_live) about.push(now.at ? `${awayText} These are the newest figures of its files, of ${moment(now.at)} UTC, after ${duration(now.elapsed_s)}.` : `${awayText} The files have no figures yet.${onward}`);
   if (now.phase) about.push(now.phase);
   if (now.warning) about.push(now.warning);
   notice(about.join(" "), Boolean(now.warning));
