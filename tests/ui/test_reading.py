@@ -20,8 +20,8 @@ from ui.catalogue import Catalogue, UnknownRun
 from ui.live import LiveRuns
 from zerofleet.cli import main
 from zerofleet.contracts.gate_events import Tallied
-from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.service.compilation_note import Compilation, note_path, write_note
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
 from zerofleet.supervisor.overview import live_services
 
 

@@ -28,7 +28,7 @@ GAMES_OF_PACKAGES = "zerofleet.games"
 """Entry point group of `games.core`, whose import would load the compiler."""
 
 Parameter: TypeAlias = Mapping[str, Any]
-"""Parameter of a command: `names` of an option or `argument`; `is_flag`, `is_multiple`; `choices`, or `values`, a key of `_NAMES`."""
+"""Parameter: `names` of an option or `argument`; `is_flag`, `is_multiple`; `choices`, or `values`, a key of `_NAMES`."""
 
 
 def stand_in(name: str, target: str) -> Any:
