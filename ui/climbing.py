@@ -111,8 +111,9 @@ def _report_compilation(meter: CompilationMeter) -> None:
             yield meter.now()
             time.sleep(COMPILATION_EVERY_S)
 
-    for step in compilation_steps(looks()):
-        _say(step)
+    with contextlib.suppress(BrokenPipeError):  # the application has ended, and this process ends with it
+        for step in compilation_steps(looks()):
+            _say(step)
 
 
 def _asked(arguments: Sequence[str]) -> argparse.Namespace:
