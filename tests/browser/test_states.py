@@ -90,6 +90,7 @@ MISSING = {
     "curves": "The run has not written metrics yet: the first rows come within a minute of its start.",
     "ladder": "No rated game has been played yet: the gatekeeper plays the first ones when there is a champion.",
     "models": "No model is stored yet: the trainer exports the first one after its first steps.",
+    "matches": "No match has been played yet: the gatekeeper plays one when the trainer has exported a further version.",
     "games": "No game is stored yet: the trainer stores the first ones as soon as they end.",
     "watch": "No game is stored yet. The boards begin with the first one.",
     "compare": "A comparison needs two sound versions, and the run has fewer: the trainer exports further ones.",

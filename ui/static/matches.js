@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, game, latest, notice, path, patiently, percent, run, signed, svg, table } from "./common.js";
+import { byId, count, el, fetchJson, game, latest, notice, onward, path, patiently, percent, run, signed, svg, table } from "./common.js";
 import { exports } from "./files.js";
 import { testFigure } from "./llr_path.js";
 
@@ -165,7 +165,8 @@ function list() {
 /** Show what holds for the whole list, in place of a line about one match. */
 function tell() {
   if (total === null) return;
-  notice(matches.length ? (fault && `The bounds of the test are unknown: ${fault}`) : conditions.size ? "No match fits the filter." : "No match has been played yet.");
+  notice(matches.length ? (fault && `The bounds of the test are unknown: ${fault}`) : conditions.size ? "No match fits the filter."
+    : `No match has been played yet: the gatekeeper plays one when the trainer has exported a further version.${onward}`);
 }
 
 /** Add the matches of older versions. */
