@@ -12,6 +12,7 @@ let listed = "", conditions = new URLSearchParams(); // listed: query of the add
 let fault = ""; // why the bounds of the test are unknown
 let detail = null, ply = 0, shown = null, chosen = 0; // chosen: place of the game in the shown pair
 let isOpen = false; // whether players hide nothing, so that moves alone name a position
+const facts = fetchJson(path("games")).then(({ games }) => { isOpen = games.some((one) => one.game === game && one.information === "perfect"); }); // before a match opens
 
 const verdict = (row) => (row.state === "decided" ? row.status : STATES[row.state]);
 const score = ({ wins, draws, losses }) => `+${wins} =${draws} −${losses}`;
@@ -191,8 +192,9 @@ async function begin() {
   [matches, total, before] = [[], null, null];
   list();
   notice("Reading the matches…");
-  const found = await listing(() => page({ ...Object.fromEntries(conditions), limit: PAGE }));
-  if (!found) return;
+  const answers = await listing(() => Promise.all([page({ ...Object.fromEntries(conditions), limit: PAGE }), facts]));
+  if (!answers) return;
+  const [found] = answers;
   [matches, total, before, fault] = [found.matches, found.total, found.next_before, found.fault];
   byId("rule").textContent = found.rule ? `Rule: ${found.rule}. A match opens while the journal holds its games: until the gatekeeper is started again.` : "";
   tell();
@@ -230,7 +232,6 @@ addEventListener("popstate", () => { // also where only the match changes
   if (location.search.slice(1) !== listed) telling(begin);
 });
 await telling(async () => {
-  const [, { games }] = await Promise.all([begin(), fetchJson(path("games"))]);
-  isOpen = games.some((one) => one.game === game && one.information === "perfect");
+  await begin();
   await follow();
 });
