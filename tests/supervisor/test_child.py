@@ -74,7 +74,8 @@ async def test_an_announcement_of_another_process_is_ignored(plan: Plan) -> None
 async def test_a_dead_child_is_restarted_and_its_end_is_reported(plan: Plan, notes: Path) -> None:
     async with supervised(plan("trainer", "dies_once")) as (child, said):
         await until(lambda: child.restarts == 1 and is_ready(child))
-    assert said == ["trainer was killed by SIGKILL; restarting in 0.01 s"]
+        reported = list(said)  # before the end, which a slow machine may force
+    assert reported == ["trainer was killed by SIGKILL; restarting in 0.01 s"]
     assert starts(notes) == 2
 
 
