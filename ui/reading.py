@@ -21,7 +21,7 @@ from ui.live import LiveRuns, Look
 from ui.numbers import game_of_match, number_of, position_of
 from zerofleet.contracts.naming import MAX_VERSION, is_version
 from zerofleet.errors import InvalidRequest
-from zerofleet.library.game_query import GameQuery
+from zerofleet.library.game_query import GameQuery, refusal
 from zerofleet.library.heat_map import HeatMap, heat_map
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.match_list import MatchDetail, MatchList
@@ -39,7 +39,6 @@ DEFAULT_ROWS, MOST_ROWS = 100, 500
 """Versions of an answer, of that of matches too."""
 MOST_RUNS = 6
 BOARD_AGE_S = 3600
-MOST_SHOWN = 80  # characters of a refused value in the message
 RETRY_MS = 3000  # a run that cannot be read is looked at again after this time
 
 
@@ -241,7 +240,7 @@ def _choice_of(request: Request, name: str, choices: Sequence[str]) -> str | Non
     """Return the value of a query parameter, None without one. Raises `InvalidRequest` for none of `choices`."""
     text = request.query_params.get(name)
     if text is not None and text not in choices:
-        raise InvalidRequest(f"{name}={text[:MOST_SHOWN]!r} is not accepted; give {_either(choices)}")
+        raise refusal(name, text, _either(choices))
     return text
 
 

@@ -15,8 +15,6 @@ SPEC = games.make("tic_tac_toe").spec()
 def test_compiled_code_gets_every_number_unrounded():
     settings = SearchSettings(
         full_search_share=0.25,
-        puct_init=1.75,
-        puct_base=100.5,
         fpu_reduction=0.3,
         dirichlet_alpha=0.6,
         dirichlet_fraction=0.4,
@@ -45,8 +43,8 @@ def test_values_are_proven_with_open_information_alone_and_leaves_looked_at_wher
 
 
 def test_types_of_the_numbers_do_not_depend_on_their_values():
-    whole = compile_settings(SearchSettings(puct_init=1, fpu_reduction=0, temperature=1))
-    broken = compile_settings(SearchSettings(puct_init=1.5, fpu_reduction=0.25, temperature=0.5, root_policy="gumbel"))
+    whole = compile_settings(SearchSettings(virtual_loss=1, fpu_reduction=0, temperature=1))
+    broken = compile_settings(SearchSettings(virtual_loss=1.5, fpu_reduction=0.25, temperature=0.5, root_policy="gumbel"))
     assert [type(value) for value in whole] == [type(value) for value in broken]
     assert broken.gumbel == 1
     assert {type(value) for value in whole} == {int, float}

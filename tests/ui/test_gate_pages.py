@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import get_args
 
 import httpx
 import jsonschema
@@ -14,12 +15,13 @@ import pytest
 from PIL import Image
 
 import games
+import ui
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from zerofleet.cli import main
 from zerofleet.contracts.gate_events import TRIAL_MATCH, StatusChanged, Submitted, Tallied
 from zerofleet.contracts.promotions import CandidateStatus
-from zerofleet.library.match_rows import MatchList, MatchQuery, MatchRow, page_of
+from zerofleet.library.match_rows import KINDS, VERDICTS, Kind, MatchList, MatchQuery, MatchRow, Stage, page_of
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
@@ -259,3 +261,11 @@ async def test_a_match_that_is_not_there_is_refused_with_a_line_that_states_why(
     answer = await gate.get(f"/api/v1/runs/rated/{path}")
     assert answer.status_code == status
     assert answer.json()["error"]
+
+
+def test_the_filter_offers_every_verdict_that_a_decided_match_can_have():
+    decided = {status.value for status in CandidateStatus if status.settled}
+    assert set(VERDICTS) == decided | set(get_args(Stage)) - {"decided"}
+    assert set(KINDS) == set(get_args(Kind)) - {""}
+    form = (Path(ui.__file__).parent / "templates" / "matches.html").read_text()
+    assert all(f'"{word}"' in form for word in (*VERDICTS, *KINDS))

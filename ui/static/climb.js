@@ -1,12 +1,12 @@
-import { byId, count, el, fetchJson, latest, path, patiently, percent, run, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, path, patiently, patientlyUntil, percent, run, table } from "./common.js";
 
 const form = byId("climb"), about = byId("climb-about"), confirmation = byId("climb-confirm"), home = path("runs", run, "ladder", "games"), counting = latest();
 const BEGINS = "The games begin, with an inference server where the models need one…";
-let session, ladder, following = null, isBegun = () => undefined; // ends the wait for the first game
+let session, ladder, following = null, endWait = () => undefined; // for the first game
 
 const say = (text, isError = false) => { about.textContent = text; about.classList.toggle("error-text", isError); };
 const wish = () => ({ games: Number(form.elements.games.value), every: Number(form.elements.every.value) });
-const order = (url, body) => fetchJson(url, body, { "X-CSRF-Token": session.csrf_token });
+const order = (url, body) => fetchJson(url, body, { headers: { "X-CSRF-Token": session.csrf_token } });
 const elo = (value) => (value === null ? "" : Math.round(value));
 
 function show() {
@@ -53,12 +53,12 @@ function progress(job) {
   const bar = byId("climb-progress");
   if (job.missing) { bar.max = job.missing; bar.value = job.played; } else bar.removeAttribute("value");
   if (!job.played) return;
-  isBegun();
+  endWait();
   say(`${count(job.played)} of ${count(job.missing)} games played${job.at ? `, now those of ${job.at.replace("model:", "version ")}` : ""}.`);
 }
 
 function end(text, isError) {
-  isBegun();
+  endWait();
   following?.close();
   following = null;
   byId("climb-cancel").disabled = false;
@@ -68,7 +68,7 @@ function end(text, isError) {
 function follow() {
   if (following !== null) return;
   say(BEGINS);
-  patiently(() => new Promise((resolve) => { isBegun = resolve; }), (passed) => say(`${BEGINS} ${passed}`), async () => ladder.job?.compiling ?? { is_compiling: false });
+  endWait = patientlyUntil((passed) => say(`${BEGINS} ${passed}`), async () => ladder.job?.compiling ?? { is_compiling: false });
   following = new EventSource(`${home}/events`);
   following.addEventListener("job", (event) => {
     const job = JSON.parse(event.data);
@@ -102,7 +102,7 @@ confirmation.addEventListener("close", async () => {
 });
 byId("climb-cancel").addEventListener("click", async () => {
   byId("climb-cancel").disabled = true;
-  isBegun();
+  endWait();
   say("The games end…");
   try {
     await order(`${home}/cancel`, {});

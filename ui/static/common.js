@@ -25,7 +25,7 @@ async function asked(url, options) {
 const told = (answer) => answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
 
 /** Fetch JSON until `signal` aborts; the message of a failure is that of the server. */
-export async function fetchJson(url, body, headers = {}, signal = undefined) {
+export async function fetchJson(url, body, { headers = {}, signal } = {}) {
   const answer = await asked(url, body === undefined ? { signal } : { method: "POST", signal, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
   const content = await told(answer);
   signal?.throwIfAborted(); // then the content is incomplete
@@ -90,6 +90,13 @@ export async function patiently(work, say, compilation = () => fetchJson(path("c
     isOver = true;
     clearTimeout(timer);
   }
+}
+
+/** Show the wait for an event as `patiently` does; return the function that ends it. */
+export function patientlyUntil(say, compilation) {
+  let end;
+  patiently(() => new Promise((resolve) => { end = resolve; }), say, compilation);
+  return end;
 }
 
 const compiled = ({ functions, seconds, expected_s: expected }) =>

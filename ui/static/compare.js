@@ -108,7 +108,7 @@ async function compare() {
   byId("cancel").hidden = false;
   byId("state").textContent = "comparing…";
   notice();
-  const read = (url) => patiently(() => fetchJson(url, undefined, {}, mine.signal), (passed) => { if (asking === mine) notice(`Comparing… ${passed}`); });
+  const read = (url) => patiently(() => fetchJson(url, undefined, { signal: mine.signal }), (passed) => { if (asking === mine) notice(`Comparing… ${passed}`); });
   try {
     versions = await read(`${path("runs", run, "compare")}?${query({ first: found.first, second: found.second })}`);
     byId("about").hidden = false;

@@ -63,7 +63,7 @@ async function carryOut() {
   isBusy = true;
   show();
   const text = `${is ? `Version ${version} is being promoted` : `The rollback to version ${to} has begun`}${now.has_gatekeeper ? "…" : "; the services that it needs are starting…"}`;
-  const send = (url, wish) => patiently(() => fetchJson(url, wish, { "X-CSRF-Token": session.csrf_token }), (passed) => say(`${text} ${passed}`));
+  const send = (url, wish) => patiently(() => fetchJson(url, wish, { headers: { "X-CSRF-Token": session.csrf_token } }), (passed) => say(`${text} ${passed}`));
   say(text);
   let told = "", isError = false;
   try {

@@ -1,5 +1,5 @@
 import { clear, heat, layer } from "./board.js";
-import { bars, byId, compact, count, el, fetchJson, game, moment, notice, path, patiently, percent, result, run, signed, svg, table, uid } from "./common.js";
+import { bars, byId, compact, count, el, fetchJson, game, moment, notice, path, patiently, patientlyUntil, percent, result, run, signed, svg, table, uid } from "./common.js";
 import { chartFiles, exports, rasterised } from "./files.js";
 
 const MARKS = { "fast search": "f", "reduced search": "r", "without a search": "–" }; // beside a move in the list; none for a full search
@@ -116,12 +116,12 @@ function heatOf(number) {
 function mark() {
   const wish = new URLSearchParams({ run, moves: replay.moves.map(({ move }) => move).join(",") });
   const source = new EventSource(`${path("solver", "marks")}?${wish}`), button = byId("mark");
-  let solved = 0, isBegun = () => undefined;
-  const end = (text) => { isBegun(); source.close(); button.textContent = "Mark blunders"; button.onclick = mark; byId("marked").textContent = text; };
+  let solved = 0;
+  const end = (text) => { endWait(); source.close(); button.textContent = "Mark blunders"; button.onclick = mark; byId("marked").textContent = text; };
   button.textContent = "Cancel the marks";
   button.onclick = () => end(`Cancelled after ${solved} of ${replay.moves.length} moves.`);
   source.addEventListener("mark", (event) => {
-    isBegun();
+    endWait();
     const { ply: number, best, score, is_blunder: isBlunder } = JSON.parse(event.data), at = byId("moves").querySelectorAll("button")[number - 1];
     at.title = [...replay.moves[number - 1].notes, `solver: best ${best}, played ${score}`].join(", ");
     if (isBlunder) {
@@ -134,7 +134,7 @@ function mark() {
   source.addEventListener("fault", (event) => end(JSON.parse(event.data).error));
   source.addEventListener("error", () => { if (source.readyState === EventSource.CLOSED) end("zerofleet ui does not solve this game."); });
   byId("marked").textContent = "Solving…";
-  patiently(() => new Promise((resolve) => { isBegun = resolve; }), (passed) => { byId("marked").textContent = `Solving… ${passed}`; });
+  const endWait = patientlyUntil((passed) => { byId("marked").textContent = `Solving… ${passed}`; });
 }
 
 /** Show the priors of the present champion beside the recorded visits. */

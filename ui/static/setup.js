@@ -104,7 +104,7 @@ async function find() {
   const drawing = { ...chosen(), stones: Object.fromEntries(stones), ...(board.asks_mover ? { player: Number(byId("mover").value) } : {}) };
   tell(text);
   try {
-    const found = await patiently(() => fetchJson(path("setup", "moves"), drawing, {}, mine.signal), (passed) => { if (mine === waiting) tell(`${text} ${passed}`); });
+    const found = await patiently(() => fetchJson(path("setup", "moves"), drawing, { signal: mine.signal }), (passed) => { if (mine === waiting) tell(`${text} ${passed}`); });
     if (mine !== waiting) return;
     give();
     if (found.reason) return tell(`${found.reason[0].toUpperCase()}${found.reason.slice(1)}.`, true);

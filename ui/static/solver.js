@@ -1,10 +1,10 @@
 import { button, clear, label, layer } from "./board.js";
-import { byId, count, el, fetchJson, latest, notice, path, patiently, retire, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, notice, path, patiently, patientlyUntil, retire, table } from "./common.js";
 
 const asked = new URLSearchParams(location.search);
 const form = byId("begin"), run = asked.get("run"), going = latest();
 let moves = (asked.get("moves") ?? "").split(/[\s,]+/).filter(Boolean);
-let position = null, solution = null, marks = new Map(), waiting = null, marking = null, isMarked = () => undefined; // ends the wait for the first mark
+let position = null, solution = null, marks = new Map(), waiting = null, marking = null, endWait = () => undefined; // for the first mark
 
 const words = (score) => (score > 0 ? "wins" : score < 0 ? "loses" : "draws");
 const signedScore = (score) => (score > 0 ? "+" : score < 0 ? "−" : "") + Math.abs(score);
@@ -61,7 +61,7 @@ async function solve() {
   byId("state").textContent = "solving…";
   byId("cancel").hidden = false;
   try {
-    const found = await patiently(() => fetchJson(`${path("solver")}?${query()}`, undefined, {}, mine.signal), (passed) => { if (mine === waiting) byId("verdict").textContent = `Solving… ${passed}`; });
+    const found = await patiently(() => fetchJson(`${path("solver")}?${query()}`, undefined, { signal: mine.signal }), (passed) => { if (mine === waiting) byId("verdict").textContent = `Solving… ${passed}`; });
     if (mine !== waiting) return;
     solution = found;
     byId("state").textContent = "solved";
@@ -115,7 +115,7 @@ function list() {
 }
 
 function forget() {
-  isMarked();
+  endWait();
   marking?.close();
   marking = null;
   marks = new Map();
@@ -126,7 +126,7 @@ function forget() {
 /** Mark the moves, the last one first; the button then cancels. */
 function mark() {
   if (marking) {
-    isMarked();
+    endWait();
     marking.close();
     marking = null;
     byId("mark").textContent = "Mark the moves";
@@ -137,15 +137,15 @@ function mark() {
   byId("mark").textContent = "Cancel the marks";
   byId("marked").textContent = "Solving the position before each move…";
   const own = marking = new EventSource(`${path("solver", "marks")}?${query()}`);
-  patiently(() => new Promise((resolve) => { isMarked = resolve; }), (passed) => { byId("marked").textContent = `Solving the position before each move… ${passed}`; });
+  endWait = patientlyUntil((passed) => { byId("marked").textContent = `Solving the position before each move… ${passed}`; });
   marking.addEventListener("mark", (event) => {
-    isMarked();
+    endWait();
     const found = JSON.parse(event.data);
     marks.set(found.ply, found);
     byId("marked").textContent = `Solved ${marks.size} of ${moves.length} moves…`;
     list();
   });
-  const end = (text) => { isMarked(); marking?.close(); marking = null; byId("mark").textContent = "Mark the moves"; byId("marked").textContent = text; };
+  const end = (text) => { endWait(); marking?.close(); marking = null; byId("mark").textContent = "Mark the moves"; byId("marked").textContent = text; };
   marking.addEventListener("end", (event) => end(`${JSON.parse(event.data).blunders} of ${moves.length} moves change a win, draw or loss for the worse (??); ? marks a slower win or an earlier loss.`));
   marking.addEventListener("fault", (event) => end(JSON.parse(event.data).error));
   marking.addEventListener("error", () => { if (own === marking && own.readyState === EventSource.CLOSED) end("zerofleet ui does not solve this game."); });

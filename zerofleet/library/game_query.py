@@ -13,7 +13,7 @@ from zerofleet.contracts.naming import MAX_VERSION
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.values import Value
 
-__all__ = ["DRAW", "WANTED", "GameQuery"]
+__all__ = ["DRAW", "WANTED", "GameQuery", "refusal"]
 
 DRAW = "draw"
 MOST_PLIES = (1 << 31) - 1
@@ -32,6 +32,11 @@ WANTED: Mapping[str, str] = {
 """Description of the value of each field, for messages and help."""
 
 Plies = Annotated[int, Field(ge=0, le=MOST_PLIES)]
+
+
+def refusal(name: str, value: str, wanted: str) -> InvalidRequest:
+    """Return the error for a value that a field of a query does not take."""
+    return InvalidRequest(f"{name}={value[:MOST_SHOWN]!r} is not accepted; give {wanted}")
 
 
 class GameQuery(Value):
@@ -75,7 +80,7 @@ class GameQuery(Value):
         name = str(fault["loc"][0])
         if name not in WANTED:
             raise InvalidRequest(f"games have no {name[:MOST_SHOWN]!r}; choose from {', '.join(WANTED)}")
-        raise InvalidRequest(f"{name}={str(values[name])[:MOST_SHOWN]!r} is not accepted; give {WANTED[name]}")
+        raise refusal(name, str(values[name]), WANTED[name])
 
     @property
     def has_filter(self) -> bool:

@@ -48,7 +48,7 @@ __all__ = ["ABSORBED", "LAST_SEED", "MOST_VALUE", "Leaves", "SearchBlock", "Sear
 LAST_SEED = (1 << 63) - 1  # fits signed and unsigned words alike
 NO_ACTION = -1  # of no game
 MOST_VALUE = 1.001  # 1 plus rounding of a mean of scores in [-1, 1]
-LARGEST: Final = float(np.finfo(np.float32).max)  # finite
+_LARGEST: Final = float(np.finfo(np.float32).max)  # finite
 ABSORBED: Final = ("C", "W")
 """Evaluations as compiled code takes them: an array that cannot be written, as of a message, is another type, compiled anew."""
 
@@ -220,7 +220,7 @@ class SearchBlock:
         if policy.shape != (self._used, self._rows.legal.shape[1]) or value.shape != (self._used, players):
             raise ValueError(f"policy {policy.shape} and value {value.shape} do not fit {self._used} leaves")
         policy, value = (np.require(array, np.float32, ABSORBED) for array in (policy, value))
-        _require("policy", policy, (0.0, LARGEST), "finite numbers from 0 up")
+        _require("policy", policy, (0.0, _LARGEST), "finite numbers from 0 up")
         _require("value", value, (-MOST_VALUE, MOST_VALUE), "numbers in [-1, 1]")
         if self._worlds is not None and self._extra_heads:
             _note_prediction(self._worlds.likelihood[: self._used], extra_heads)
@@ -360,7 +360,7 @@ def _note_prediction(likelihood: np.ndarray, extra_heads: Sequence[np.ndarray]) 
         got = [head.shape for head in extra_heads]
         raise ValueError(f"information=predict needs the head `opponents`, {likelihood.shape}; got {got}")
     opponents = np.require(extra_heads[0], np.float32, ABSORBED)
-    _require("opponents head", opponents, (0.0, LARGEST), "finite numbers from 0 up")
+    _require("opponents head", opponents, (0.0, _LARGEST), "finite numbers from 0 up")
     likelihood[:] = opponents
 
 

@@ -29,8 +29,6 @@ class CompiledSettings(NamedTuple):
     full_search_share: float
     gumbel: int
     literal: int
-    puct_init: float
-    puct_base: float
     fpu_reduction: float
     dirichlet_alpha: float
     dirichlet_fraction: float

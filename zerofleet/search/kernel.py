@@ -221,7 +221,7 @@ def _load_ahead(arena: Arena, g: int) -> None:
         slot, nodes, edges = arena.slots[g + 2], arena.nodes[g + 2], arena.edges[g + 2]
         prefetch(nodes, wide(ROOT))
         prefetch(nodes, wide(slot.nodes) - 1)
-        for e in range(0, 8, 3):
+        for e in range(0, 8, 3):  # three edges of two players are about a cache line
             prefetch(edges, wide(e))
             prefetch(edges, wide(slot.edges) - 1 - e)
     if g + 1 < slots:

@@ -23,8 +23,8 @@ __all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select
 def exploration(settings: SearchSettings, visits: int) -> float:
     """Return the factor of `prior / (1 + n)` for a node with N visits (including flights): c(N) * sqrt(N), or 1 if literal.
 
-    Compiled code reads it from a table (`zerofleet.search.arena.Arena.exploration`): a logarithm and a root for each node of a
-    descent took a tenth of the search's time.
+    Compiled code reads it from a table (`zerofleet.search.arena.Arena.exploration`), which takes less time than a logarithm
+    and a root for each node of a descent.
     """
     if settings.exploration == "literal":
         return 1.0

@@ -75,7 +75,7 @@ class Bench:
         self.block = SearchBlock(game, settings, slots=games)
         self.games_done = 0
         self.positions = 0
-        self._table = UniformAnswers(game, games * settings.leaves_per_game)
+        self._answers = UniformAnswers(game, games * settings.leaves_per_game)
         self._versions = [VERSION] * game.spec().num_players
         self._next_seed = seed
         for slot in range(games):
@@ -87,7 +87,7 @@ class Bench:
         batch = self._leaves.batch
         if len(batch):
             self.positions += len(batch)
-            self._leaves = self.block.search_on(*self._table.answer(batch))
+            self._leaves = self.block.search_on(*self._answers.answer(batch))
         else:
             self._leaves = self.block.advance()
         for slot in self.block.finished():
