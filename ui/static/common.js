@@ -125,7 +125,8 @@ export function retire(button, heir) {
 export function notice(text = "", isError = false) {
   const line = byId("notice");
   line.hidden = !text;
-  if (line.textContent !== text) line.textContent = text; // screen readers read each text that is set
+  // Screen readers read each text that is set; an option of a command stays in one line.
+  if (line.textContent !== text) line.replaceChildren(...text.split(/(--[a-z-]+)/).map((part, i) => (i % 2 ? el("span", { class: "nowrap" }, part) : part)));
   line.classList.toggle("error", isError);
 }
 

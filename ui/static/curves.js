@@ -98,7 +98,7 @@ function chart(title, unit, lines, axis) {
     series: [
       { label: AXES[axis], value: (_, value) => (value === null ? "–" : compact(value)) },
       ...lines.map((line) => ({
-        label: line.label, stroke: line.colour, dash: line.dash, width: 1.6, spanGaps: true, points: { show: line.isSparse, size: 6 },
+        label: line.label, stroke: line.colour, dash: line.dash, width: 1.6, spanGaps: true, points: { show: line.isSparse, size: 6, fill: line.colour },
         value: (_, value) => compact(value, unit),
       })),
     ],
