@@ -104,14 +104,16 @@ EXPLANATIONS = (
     ),
     Explanation(
         "gatekeeper",
-        r'"event": "(store\.history_damaged|journal\.tail_dropped|manifest\.unreadable)"|restore|\.last_version',
+        r'"event": "(store\.history_damaged|journal\.tail_dropped|manifest\.unreadable)"|restore|\.last_version'
+        r"|champion\.json is not JSON",
         ("gatekeeper",),
         "a byte of its files was damaged",
         ("byte",),
     ),
     Explanation(
         "*",
-        r'"event": "(model\.(champion_)?refused|store\.history_damaged|decision\.delayed|\w+\.not_loaded|serving\.failed)"',
+        r'"event": "(model\.((champion_)?refused|champion_unknown)|store\.history_damaged|decision\.delayed|\w+\.not_loaded'
+        r'|serving\.failed)"',
         ("inference_server", "gatekeeper"),
         "a byte of a model was damaged",
         ("byte",),

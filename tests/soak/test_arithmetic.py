@@ -96,6 +96,14 @@ def test_a_full_disk_explains_what_cannot_be_written_and_a_kill_does_not():
     assert explain(refused, [killed("trainer", 10.0)]) is None
 
 
+def test_a_damaged_champion_pointer_explains_its_refusal_and_a_kill_does_not():
+    refused = Line("gatekeeper", 20.0, "gatekeeper: /data/models/connect_four/champion.json is not JSON (expected value)")
+    kept = line("inference_server", at_s=20.0, level="warning", event="model.champion_unknown")
+    for found in (refused, kept):
+        assert explain(found, [Harm("byte", "gatekeeper", 10.0, 30.0)])
+        assert explain(found, [killed("gatekeeper", 10.0)]) is None
+
+
 def test_every_explanation_gives_a_reason_and_names_services_of_the_cluster():
     services = {"redis", "inference_server", "gatekeeper", "trainer", "selfplay_worker"}
     for explanation in EXPLANATIONS:
