@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["add_rule", "digest", "file_of", "note", "reached"]
+__all__ = ["add_rule", "digest", "file_of", "note", "reached", "rules"]
 
 _LIBRARIES = {"site-packages", "dist-packages"}
 
@@ -33,6 +33,8 @@ _files_with_compiled: set[Path] = set()
 _packages_with_compiled: set[str] = set()
 _rules: defaultdict[Path, set[Path]] = defaultdict(set)
 """Files of the rules of the game classes defined in a file."""
+_functions: dict[tuple[type, str], Callable[..., Any]] = {}
+"""The rules by class and name."""
 
 
 def note(function: Callable[..., Any]) -> Path:
@@ -61,8 +63,15 @@ def note(function: Callable[..., Any]) -> Path:
 
 def add_rule(cls: type, function: Callable[..., Any]) -> None:
     """Record the source of a rule as a dependency of its game class; the class's file need not import it."""
+    _functions[cls, function.__name__] = function
     if file := file_of(cls):
         _rules[file].add(note(function))
+
+
+def rules() -> Iterator[tuple[type, Callable[..., Any]]]:
+    """Yield the rules of all game classes as they were written, each with its class."""
+    for (cls, _), function in _functions.items():
+        yield cls, function
 
 
 def file_of(cls: type) -> Path | None:

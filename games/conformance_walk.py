@@ -6,7 +6,8 @@ starting position are checked through whole games, others for their form only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -17,6 +18,7 @@ from games.compiled import compiled
 from games.conformance_record import Record
 from games.core import Game, GameSpec, Symmetry
 from games.errors import IllegalMove
+from games.faults import fault_of
 from games.kit.bits import unpack
 from games.laws import broken
 from games.views import first_to_move, seen_by_first
@@ -61,11 +63,26 @@ class Walk:
         self.game, self.spec, self.seed, self.record = game, spec, seed, record
         self.moves: list[int] = []
         self.state = _Guarded(spec.state_size, spec.state_dtype)
-        self.state = self._start()
-        self.images = [(symmetry, self._start().array) for symmetry in spec.symmetries]
+        with self._faults_reported():
+            self.state = self._start()
+            self.images = [(symmetry, self._start().array) for symmetry in spec.symmetries]
 
     def play_out(self, rng: np.random.Generator) -> None:
         """Play to the end and check every position."""
+        with self._faults_reported():
+            self._play_out(rng)
+
+    @contextmanager
+    def _faults_reported(self) -> Iterator[None]:
+        """Report an exception of the game's own code with the moves and the position."""
+        try:
+            yield
+        except Exception as error:
+            if (fault := fault_of(error)) is None:
+                raise
+            self._fail(11, str(fault))
+
+    def _play_out(self, rng: np.random.Generator) -> None:
         look = self._look(self.state.array)
         self._check_position(look)
         self.images = [(s, image) for s, image in self.images if _same_planes(look, self._look(image), s, self.spec)]

@@ -2,7 +2,7 @@
 
 A game is a `NamedTuple` of its parameters (`ConnectFour(rows=6, columns=7, connect=4)`). A position is a flat vector
 (`state`), read and updated by a few functions, the rules. Search, encoding, validation and drawing share them, so there
-is one implementation, written in the subset of Python that numba compiles.
+is one implementation, in the subset of Python that numba compiles.
 
     @register("my_game")                    makes the class available as `games.make("my_game", size=5)`
     class MyGame(NamedTuple):
@@ -14,7 +14,6 @@ is one implementation, written in the subset of Python that numba compiles.
     def play(game, state, action): ...
 
 Axes: S state entries, A actions, L maximum number of legal actions of any position, P players, C x H x W planes.
-
 Laws (tested by `check_game` on random games):
 
   1. `legal_actions` is empty if and only if `is_over`; otherwise distinct actions, ascending, in [0, A), at most L.
@@ -33,6 +32,7 @@ Laws (tested by `check_game` on random games):
      ends, they appear in no view and affect no player's choices. The view and the seed determine the sample; the view alone
      determines the plays of `foresee` and the outcome of `play_foreseen`: the same player's turn, or the end of the game.
  10. `may_end` is true wherever one legal move, or two in succession, end the game.
+ 11. No rule raises an exception in a position that legal moves reach, and every rule can be compiled.
 
 Optional rules have the defaults defined below: `standing` and `repetition_key` (games with recurring positions), `round_of`,
 `foresee` and `play_foreseen` (secret moves), `may_end` (a quick test for wins), `move_value` (for greedy players), `estimate`.

@@ -5,12 +5,21 @@ GameError
 ├── InvalidParameters    a parameter is unknown, of the wrong type or out of range
 ├── IllegalMove          the move is illegal in the position, or cannot be parsed
 ├── InvalidDrawing       drawn stones are no position in which a game can go on
-└── GameContractError    a game violates a law of `games.core`
+├── GameContractError    a game violates a law of `games.core`
+└── RuleFault            a rule raises an exception, or cannot be compiled
 """
 
 from __future__ import annotations
 
-__all__ = ["GameContractError", "GameError", "IllegalMove", "InvalidDrawing", "InvalidParameters", "UnknownGame"]
+__all__ = [
+    "GameContractError",
+    "GameError",
+    "IllegalMove",
+    "InvalidDrawing",
+    "InvalidParameters",
+    "RuleFault",
+    "UnknownGame",
+]
 
 
 class GameError(ValueError):
@@ -35,3 +44,7 @@ class InvalidDrawing(GameError):
 
 class GameContractError(GameError):
     """A game violates a law of `games.core`; the message states the law, the preceding moves and the position."""
+
+
+class RuleFault(GameError):
+    """A rule raises an exception, or cannot be compiled (`games.faults`); the message states game, rule, reason and line."""

@@ -31,6 +31,7 @@ LAWS = {
     "ends, they appear in no view and affect no player's choices. The view and the seed determine the sample; the view alone "
     "determines the plays of `foresee` and the outcome of `play_foreseen`: the same player's turn, or the end of the game.",
     10: "`may_end` is true wherever one legal move, or two in succession, end the game.",
+    11: "No rule raises an exception in a position that legal moves reach, and every rule can be compiled.",
 }
 """Laws by number, identical to the docstring of `games.core`."""
 

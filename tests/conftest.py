@@ -17,6 +17,9 @@ import pytest
 import structlog
 from hypothesis import given, settings, strategies
 
+import games
+from games import code_sources
+
 # The first example may wait for the compiler, and time says little on a shared machine.
 settings.register_profile("zerofleet", deadline=None)
 settings.load_profile("zerofleet")
@@ -149,3 +152,14 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
     monkeypatch.setattr(os, "fsync", watch)
     return found
+
+
+@pytest.fixture
+def fault_in_rules() -> Exception:
+    """An exception that a rule of tic-tac-toe raised."""
+    rules = {(cls.__name__, function.__name__): function for cls, function in code_sources.rules()}
+    try:
+        rules["TicTacToe", "play"](games.make("tic_tac_toe"), None, 0)
+    except TypeError as error:
+        return error
+    raise AssertionError("a rule took None for a position")

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from games.errors import GameError
+from games.faults import fault_of
 from ui.catalogue import UnknownRun
 from zerofleet.errors import (
     InvalidRequest,
@@ -163,6 +164,10 @@ def _answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
             found = await handler(request)
         except (ZerofleetError, GameError, OSError) as error:
             return JSONResponse({"error": str(error)}, status_of(error))
+        except Exception as error:
+            if (fault := fault_of(error)) is None:
+                raise
+            return JSONResponse({"error": str(fault)}, 500)
         if isinstance(found, Response):
             return found
         return Response(found.model_dump_json(), media_type="application/json", headers={"Cache-Control": "no-store"})

@@ -17,6 +17,7 @@ from ui.catalogue import OpenRun
 from ui.climbing import Step
 from ui.compiling import CompilingNow
 from ui.endpoints import StrictValue
+from ui.faults import shown_fault
 from zerofleet.errors import InvalidRequest, Overloaded
 from zerofleet.supervisor.termination import terminate
 
@@ -131,8 +132,8 @@ class LadderJobs:
             fault = await self._run(words)
         except OSError as error:
             fault = f"the games could not be started: {error}"
-        except Exception:
-            fault = "the games ended because of a defect; the log of zerofleet ui has it"
+        except Exception as error:
+            fault = f"the games ended early: {shown_fault(error)}"
             log.exception("ladder.failed")
         except asyncio.CancelledError:
             await self._update(is_done=True, is_cancelled=True)

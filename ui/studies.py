@@ -25,6 +25,7 @@ from games.core import Game
 from games.errors import GameError
 from ui.catalogue import OpenRun
 from ui.event_stream import LOOK_EVERY_S
+from ui.faults import shown_fault
 from ui.model_servers import ModelServers
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.base import Evaluator
@@ -116,8 +117,8 @@ class Study:
             await self.search.run()
         except (ZerofleetError, GameError) as error:
             self.fault = f"the search ended early: {error}"
-        except Exception:
-            self.fault = "the search ended because of a defect; the log of zerofleet ui has it"
+        except Exception as error:
+            self.fault = f"the search ended early: {shown_fault(error)}"
             log.exception("study.failed", game=self.game.spec().name)
 
 

@@ -22,6 +22,7 @@ from games.errors import GameError
 from games.positions import read_moves
 from ui.catalogue import OpenRun
 from ui.event_stream import LOOK_EVERY_S
+from ui.faults import shown_fault
 from ui.model_servers import ModelServers
 from ui.searches import Searches
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
@@ -272,8 +273,8 @@ class Table:
                 self._changed += 1
         except (ZerofleetError, GameError) as error:
             self.fault = f"the opponent could not move: {error}"
-        except Exception:
-            self.fault = "the opponent could not move because of a defect; the log of zerofleet ui has it"
+        except Exception as error:
+            self.fault = f"the opponent could not move: {shown_fault(error)}"
             log.exception("table.opponent_failed", game=played.game.spec().name)
 
     async def _chosen(self, played: SeatedGame) -> int:

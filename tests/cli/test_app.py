@@ -68,6 +68,15 @@ def test_a_defect_keeps_its_traceback(monkeypatch):
         command_line.main(["fail"])
 
 
+def test_an_exception_in_the_rules_of_a_game_prints_rule_and_line_without_a_traceback(monkeypatch, zerofleet, fault_in_rules):
+    _replace_app(monkeypatch, fault_in_rules)
+    outcome = zerofleet("fail")
+    assert outcome.code == 2
+    first, second = outcome.err.splitlines()
+    assert first == "error: play of TicTacToe raised TypeError: 'NoneType' object is not subscriptable"
+    assert "tic_tac_toe.py, line " in second
+
+
 def test_an_interrupted_command_prints_no_traceback(monkeypatch, zerofleet):
     _replace_app(monkeypatch, KeyboardInterrupt())
     outcome = zerofleet("fail")

@@ -163,6 +163,22 @@ async def test_the_http_port_rejects_odd_requests_with_plain_statuses(request_by
     assert await serve(main) == 0
 
 
+@pytest.mark.parametrize(("was_ready", "code"), [(False, 2), (True, 1)])
+async def test_an_exception_in_the_rules_of_a_game_is_reported_once_as_rule_and_line(
+    capsys: pytest.CaptureFixture[str], fault_in_rules: Exception, was_ready: bool, code: int
+) -> None:
+    async def main(service: Service) -> None:
+        if was_ready:
+            service.ready()
+        raise ExceptionGroup("lanes", [fault_in_rules, fault_in_rules])
+
+    assert await serve(main) == code
+    told = capsys.readouterr().err
+    assert told.count("trainer: play of TicTacToe raised TypeError: ") == 1
+    assert "tic_tac_toe.py, line " in told
+    assert "Traceback" not in told
+
+
 async def test_a_metrics_port_in_use_is_refused_with_a_clear_message(capsys: pytest.CaptureFixture[str]) -> None:
     async def main(service: Service) -> None:
         await service.stopping.wait()

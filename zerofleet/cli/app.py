@@ -1,7 +1,8 @@
 """Command line: commands by group, and exit codes of failures.
 
-A `ZerofleetError`, a game error, a usage error or an `OSError` becomes one line `error: …` on standard error and exit code 2.
-Any other exception is a defect and keeps its traceback; `--debug` keeps every traceback.
+A `ZerofleetError`, a game error, a usage error or an `OSError` becomes one line `error: …` on standard error and exit code 2;
+an exception in the rules of a game becomes its reason and place (`games.faults`). Any other exception is a defect and keeps its
+traceback; `--debug` keeps every traceback.
 """
 
 from __future__ import annotations
@@ -368,9 +369,9 @@ def _run(arguments: list[str], *, debug: bool) -> int:
         sys.stdout = None  # the reader closed the pipe: nothing left to flush
         return 1
     except Exception as error:
-        if debug or not _is_expected(error):
+        if debug or (expected := _expected(error)) is None:
             raise
-        return _refuse(error)
+        return _refuse(expected)
     return result if isinstance(result, int) else 0
 
 
@@ -387,8 +388,11 @@ def _refuse(error: Exception) -> int:
     return EXIT_REFUSED
 
 
-def _is_expected(error: Exception) -> bool:
-    """Return whether an error is expected, not a defect; the games are not imported for this."""
-    rules = sys.modules.get("games.errors")
-    game_errors: tuple[type[Exception], ...] = (rules.GameError,) if rules is not None else ()
-    return isinstance(error, (ZerofleetError, TyperException, OSError, *game_errors))
+def _expected(error: Exception) -> Exception | None:
+    """Return the error to show of an exception that is no defect, otherwise None; the games are not imported for this."""
+    if isinstance(error, (ZerofleetError, TyperException, OSError)):
+        return error
+    if (rules := sys.modules.get("games.faults")) is None:
+        return None
+    fault: Exception | None = rules.fault_of(error)
+    return error if isinstance(error, sys.modules["games.errors"].GameError) else fault

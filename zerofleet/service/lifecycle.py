@@ -16,8 +16,8 @@
 On SIGTERM or SIGINT readiness turns false at once, `service.stopping` is set, the drains run one after another, then
 `serve` has the rest of the grace time to return. A second signal, or the end of the grace time, cancels.
 
-Exit codes: 0 shut down on request; 2 failed to start (one line on standard error gives the reason); 1 failed later or did
-not drain.
+Exit codes: 0 shut down on request; 2 failed to start (standard error gives the reason: one line, or the place in a game's
+rules that is at fault); 1 failed later or did not drain.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from typing import Any
 import structlog
 
 from games.errors import GameError
+from games.faults import fault_of
 from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service import logs
@@ -210,12 +211,12 @@ def _on_signal(service: Service, number: signal.Signals, work: asyncio.Task[None
 
 def _failed(service: Service, error: Exception) -> int:
     """Report the error that ended the service; return the exit code."""
-    causes = list(_leaves(error))
+    causes = [fault_of(cause) or cause for cause in _leaves(error)]
     expected = all(isinstance(cause, ZerofleetError | GameError) for cause in causes)
     if not expected:
         log.error("service.failed", exc_info=error)
-    for cause in causes:
-        sys.stderr.write(f"{service.name}: {cause if expected else type(cause).__name__ + ': ' + str(cause)}\n")
+    for reason in dict.fromkeys(str(cause) if expected else f"{type(cause).__name__}: {cause}" for cause in causes):
+        sys.stderr.write(f"{service.name}: {reason}\n")
     return EXIT_REFUSED if expected and not service.was_ready else EXIT_FAILED
 
 

@@ -1,0 +1,41 @@
+"""What the application answers where the rules of a game are at fault, and where it is itself."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+
+from ui.endpoints import API, Endpoint, routes
+from ui.faults import shown_fault
+
+
+async def answer_to(error: Exception) -> httpx.Response:
+    """The answer of an endpoint that raises an exception."""
+
+    async def fail(request: Request) -> str:
+        raise error
+
+    app = Starlette(routes=routes([Endpoint("/fail", fail, "Fails", "text/plain")]))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ui") as client:
+        return await client.get(f"{API}/fail")
+
+
+async def test_an_exception_in_the_rules_of_a_game_is_answered_with_rule_and_line(fault_in_rules: Exception) -> None:
+    answer = await answer_to(fault_in_rules)
+    assert answer.status_code == 500
+    assert answer.json()["error"].startswith("play of TicTacToe raised TypeError: ")
+    assert "tic_tac_toe.py, line " in answer.json()["error"]
+
+
+async def test_a_defect_is_left_to_the_server() -> None:
+    with pytest.raises(KeyError):
+        await answer_to(KeyError("slot"))
+
+
+def test_a_task_that_ends_by_a_defect_names_the_log_and_one_that_ends_by_the_rules_names_them(
+    fault_in_rules: Exception,
+) -> None:
+    assert shown_fault(KeyError("slot")) == "a defect; the log of zerofleet ui has it"
+    assert shown_fault(fault_in_rules).startswith("play of TicTacToe raised TypeError: ")
