@@ -2,7 +2,8 @@
 
     fake_child.py NAME NOTES ANNOUNCE BEHAVIOUR
 
-BEHAVIOUR: good, dies (after announcing), refuses (exit code 2), deaf (ignores SIGTERM), dies_once
+BEHAVIOUR: good, dies (after announcing), fails_once (with a reason, as a service does), refuses (exit code 2), deaf
+(ignores SIGTERM), dies_once
 """
 
 import json
@@ -19,6 +20,10 @@ def note(what: str) -> None:
         file.write(f"{name} {what}\n")
 
 
+def starts() -> int:
+    return notes.read_text().count(f"{name} starts")
+
+
 def on_sigterm(*_: object) -> None:
     note("ends")
     announce.unlink()
@@ -26,9 +31,9 @@ def on_sigterm(*_: object) -> None:
 
 
 crash = os.environ.get("ZEROFLEET_TEST_CRASH_AT", "nowhere")
-first = not notes.exists() or f"{name} starts" not in notes.read_text()
 signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else on_sigterm)
 note(f"starts crash={crash}")
+first = starts() == 1
 if behaviour == "refuses":
     sys.stderr.write("port 1 is taken; set another\n")
     sys.exit(2)
@@ -41,5 +46,11 @@ note("ready")
 if behaviour == "dies" or (behaviour == "dies_once" and first):
     print(json.dumps({"event": "disk.full", "level": "error", "service": name, "path": "/x"}), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
+if behaviour == "fails_once":
+    if first:
+        sys.stderr.write(f"{name}: the disk is full\n")
+        sys.exit(1)
+    if starts() == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
 while True:
     signal.pause()

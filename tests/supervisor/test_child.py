@@ -79,6 +79,16 @@ async def test_a_dead_child_is_restarted_and_its_end_is_reported(plan: Plan, not
     assert starts(notes) == 2
 
 
+async def test_a_restart_states_the_reason_of_this_end_and_none_for_a_process_that_was_killed(plan: Plan) -> None:
+    async with supervised(plan("trainer", "fails_once")) as (child, said):
+        await until(lambda: child.restarts == 2 and is_ready(child))
+        reported = list(said)
+    assert reported == [
+        "trainer exited with code 1: the disk is full; restarting in 0.01 s",
+        "trainer was killed by SIGKILL; restarting in 0.02 s",
+    ]
+
+
 async def test_only_the_first_start_of_a_child_has_a_crash_point(plan: Plan, notes: Path) -> None:
     async with supervised(plan("trainer", "dies_once", ZEROFLEET_TEST_CRASH_AT="here")) as (child, _):
         await until(lambda: child.restarts == 1 and is_ready(child))

@@ -33,6 +33,7 @@ MAX_QUICK_DEATHS = 5
 KILL_AFTER_GRACE_S = 5.0
 MAX_LOG_BYTES = 32 << 20
 TAIL_LINES = 12
+_TAIL_BYTES = 64 << 10
 
 
 class GaveUp(ZerofleetError):
@@ -86,6 +87,8 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
         self._ending = asyncio.Event()
         self._ended = asyncio.Event()
+        self._log_begins = 0
+        """Position in the log at which the present process began."""
         self._ready_at_s: float | None = None
         self._was_ever_ready = False
         self._quick_deaths = 0
@@ -164,6 +167,7 @@ class Child:
         if self.restarts:
             environment.pop(crash_points.VARIABLE, None)  # a test kills a service once, not at every start
         with self.plan.log.open("ab") as log:
+            self._log_begins = log.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *self.plan.command,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -193,7 +197,7 @@ class Child:
                 + "\n".join(f"  {line}" for line in log_tail(self.plan.log))
             )
         pause_s = self._backoff.next_s()
-        self._say(f"{self.plan.name} {how}; restarting in {pause_s:g} s")
+        self._say(f"{self.plan.name} {how}{_reason(self.plan, self._log_begins)}; restarting in {pause_s:g} s")
         self.restarts += 1
         self.state, self.metrics_port = ChildState.RESTARTING, 0
         return pause_s
@@ -210,11 +214,23 @@ class Child:
             self._process.send_signal(number)
 
 
+def _reason(plan: ChildPlan, begin: int) -> str:
+    """Return the reason that a service wrote to standard error at its end, behind a colon; empty for one that was killed."""
+    try:
+        with plan.log.open("rb") as file:
+            file.seek(max(begin, plan.log.stat().st_size - _TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    _, found, reason = f"\n{text}".rpartition(f"\n{plan.kind}: ")
+    return f": {reason.splitlines()[0]}" if found and reason.strip() else ""
+
+
 def log_tail(path: Path, lines: int = TAIL_LINES) -> list[str]:
     """Return the last lines of a log, with structlog events formatted as `event key=value`."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - (64 << 10)))
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             tail = deque(file.read().decode(errors="replace").splitlines(), maxlen=lines)
     except OSError:
         return ["(no log)"]
