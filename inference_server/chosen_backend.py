@@ -97,7 +97,7 @@ def choose_backend(device: str, precision: Precision, threads: int, *, choice: B
 def _native(precision: Precision, threads: int, choice: BackendChoice, asked: TorchBackend | None) -> Choice:
     float32 = precision == "float32"
     native = NativeBackend(threads, float32=float32)
-    best = next(known.name for known in library.find().instructions if not (float32 and known.group))
+    best = next(known.name for known in library.find().instructions if not (float32 and known.is_split))
     if choice == "native":
         return Choice(native, f"native_{best} on the CPU", "backend=native")
     second = asked or LateTorchBackend(precision, threads)

@@ -34,7 +34,9 @@ pytestmark = pytest.mark.usefixtures("built")
 def default_sets() -> list[str]:
     """Return the instruction sets that some setting selects: the best one, and the best one in float32."""
     found = library.find().instructions
-    return list(dict.fromkeys([found[0].name, next(known.name for known in found if not known.group)])) if found else ["none"]
+    return (
+        list(dict.fromkeys([found[0].name, next(known.name for known in found if not known.is_split)])) if found else ["none"]
+    )
 
 
 @pytest.mark.parametrize("instructions", instruction_sets())
@@ -150,7 +152,7 @@ def test_a_call_restores_the_configuration_of_the_tiles_that_it_found(tmp_path):
     spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
     states, legal = positions(spec)
     configuration = bytes([1, *[0] * 15, *[32, 0] * 8, *[0] * 16, *[5] * 8, *[0] * 8])  # 8 tiles of 5 rows of 32 bytes
-    for instructions in (known.name for known in library.find().instructions if known.group):
+    for instructions in (known.name for known in library.find().instructions if known.is_split):
         network = load_native(path, manifest, spec, instructions=instructions)
         code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
         code.write(bytes.fromhex("c4e2784907c3c4e2794907c3"))  # ldtilecfg [rdi]; ret; sttilecfg [rdi]; ret
@@ -168,7 +170,7 @@ def test_a_network_in_float32_alone_uses_no_products_of_another_format(tmp_path)
     spec, manifest, path, _ = stored(tmp_path, "tic_tac_toe")
     assert load_native(path, manifest, spec, float32=True).precision == "float32"
     best = library.find().instructions[0]
-    assert load_native(path, manifest, spec).precision == ("bfloat16x3" if best.group else "float32")
+    assert load_native(path, manifest, spec).precision == ("bfloat16x3" if best.is_split else "float32")
 
 
 @pytest.mark.parametrize("instructions", instruction_sets())
@@ -202,7 +204,6 @@ def test_sizes_in_the_sources_are_those_of_the_package():
     assert constant("tower.h", "ZF_SKEW") == library.SKEW
     assert constant("split.h", "SIDE") == plan._TILE_ROWS == split_weights._SIDE
     assert constant("split.h", "GROUP") == split_weights._GROUP
-    assert {known.group for known in library.find().instructions} <= {0, split_weights._GROUP}
 
 
 @pytest.mark.parametrize("missing", range(len(instruction_sets())))
@@ -213,7 +214,7 @@ def test_a_processor_without_the_best_sets_evaluates_with_the_next(tmp_path, mon
     monkeypatch.setattr(library, "find", lambda: left)
     network, exact = (load_native(path, manifest, spec, float32=float32) for float32 in (False, True))
     assert network.backend == f"native_{left.instructions[0].name}"
-    assert exact.backend == f"native_{next(known.name for known in left.instructions if not known.group)}"
+    assert exact.backend == f"native_{next(known.name for known in left.instructions if not known.is_split)}"
     states, legal = positions(spec)
     for each in (network, exact):
         assert_equal_answers(each.evaluate([states], [legal]), module, states, legal, each.precision)
@@ -241,16 +242,25 @@ def test_where_the_system_refuses_the_registers_of_tiles_the_other_sets_are_left
     assert names == [known.name for known in library.find().instructions if known.name != "amx"]
 
 
-def test_split_weights_in_the_order_of_tiles_are_the_weights_to_sixteen_digits():
-    points, inputs, outputs = 2, 64, 96
+@pytest.mark.parametrize("inputs", [16, 32, 48, 64])
+def test_split_weights_in_the_order_of_tiles_are_the_weights_to_sixteen_digits(inputs):
+    points, outputs, groups = 2, 80, -(-inputs // 32)
     weights = np.random.default_rng(5).normal(size=(points, inputs, outputs))
-    tiles = split(weights).reshape(points, outputs // 32, inputs // 32, 2, 2, 16, 16, 2).astype(np.uint32) << 16
-    halves = tiles.view(np.float32).astype(np.float64)
-    found = np.zeros_like(weights)
-    for n, j in itertools.product(range(inputs), range(outputs)):
-        found[:, n, j] = halves[:, j // 32, n // 32, :, j % 32 // 16, n % 32 // 2, j % 16, n % 2].sum(axis=1)
-    assert np.abs(found / weights - 1).max() < 2.0**-16
-    assert np.abs(halves[:, :, :, 0] - halves[:, :, :, :].sum(axis=3)).max() > 0  # the low halves are not all zero
+    stored = (split(weights).astype(np.uint32) << 16).view(np.float32).astype(np.float64).reshape(points, -1)
+    for at in (0, 32, 64):
+        columns, stored = min(32, outputs - at), stored if at == 0 else rest
+        size = groups * 2 * columns * 32
+        tiles, rest = stored[:, :size].reshape(points, groups, 2, columns // 16, 16, 16, 2), stored[:, size:]
+        found = np.zeros((points, inputs, columns))
+        for n, j in itertools.product(range(inputs), range(columns)):
+            found[:, n, j] = tiles[:, n // 32, :, j // 16, n % 32 // 2, j % 16, n % 2].sum(axis=1)
+        assert np.abs(found / weights[:, :, at : at + columns] - 1).max() < 2.0**-16
+        assert np.abs(tiles[:, :, 1]).max() > 0  # the low halves are not all zero
+        if inputs % 32:  # the high halves again, for the low halves of a row, and zeros
+            high, low = tiles[:, -1, 0], tiles[:, -1, 1]
+            assert np.array_equal(high[:, :, :8], high[:, :, 8:])
+            assert not low[:, :, 8:].any()
+    assert not rest.size
 
 
 def test_split_weights_that_are_not_finite_stay_so():

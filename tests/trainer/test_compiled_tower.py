@@ -54,7 +54,7 @@ def built() -> None:
 
 def instruction_sets() -> list[str]:
     """Return those that train: in float32."""
-    return [known.name for known in library.find().instructions if not known.group]
+    return [known.name for known in library.find().instructions if not known.is_split]
 
 
 def test_training_uses_the_best_set_in_float32_and_refuses_one_of_another_format():

@@ -28,14 +28,14 @@ zf_block zf_block_amx;
 struct instructions {
     const char *name;
     int lanes; /* numbers in a vector: the padding of every layer */
-    int group; /* 0, or: convolutions are products of tiles (split.h), their channels padded to multiples of it */
+    int split; /* 1: convolutions are products of tiles, of numbers in two halves (split.h) */
     zf_block *block;
     const struct zf_training *training;
 };
 
 static const struct instructions KNOWN[] = {
 #ifdef ZF_AMX
-    {"amx", 16, 32, zf_block_amx, &zf_training_avx512},
+    {"amx", 16, 1, zf_block_amx, &zf_training_avx512},
 #endif
 #ifdef ZF_X86
     {"avx512", 16, 0, zf_block_avx512, &zf_training_avx512},
@@ -84,12 +84,12 @@ static int runs(const char *name) {
     return !strcmp(name, "portable");
 }
 
-/* Return the name of the n-th instruction set, best first, its `group`, and 0 in `lanes` unless this processor has it; null at
+/* Return the name of the n-th instruction set, best first, its `split`, and 0 in `lanes` unless this processor has it; null at
  * the end. */
-const char *zf_instructions(int n, int *lanes, int *group) {
+const char *zf_instructions(int n, int *lanes, int *split) {
     if (n < 0 || n >= (int)(sizeof KNOWN / sizeof *KNOWN)) return 0;
     *lanes = runs(KNOWN[n].name) ? KNOWN[n].lanes : 0;
-    *group = KNOWN[n].group;
+    *split = KNOWN[n].split;
     return KNOWN[n].name;
 }
 

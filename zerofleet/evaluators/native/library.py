@@ -155,14 +155,13 @@ class Instructions:
     name: str
     lanes: int
     """Numbers of a vector, to whose multiples all layers are padded."""
-    group: int = 0
-    """0: convolutions are in float32. Else they are products of tiles of split bfloat16 (split.h), with channels padded to
-    multiples of it."""
+    is_split: bool = False
+    """Whether convolutions are products of tiles of split bfloat16 (split.h), not in float32."""
 
     @property
     def precision(self) -> str:
         """Number format of the convolutions."""
-        return "bfloat16x3" if self.group else "float32"
+        return "bfloat16x3" if self.is_split else "float32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +201,10 @@ def find(path: Path | None = None) -> Found:
 
 def _instructions(library: ctypes.CDLL) -> tuple[Instructions, ...]:
     found = []
-    lanes, group = ctypes.c_int(), ctypes.c_int()
+    lanes, split = ctypes.c_int(), ctypes.c_int()
     number = 0
-    while name := library.zf_instructions(number, ctypes.byref(lanes), ctypes.byref(group)):
+    while name := library.zf_instructions(number, ctypes.byref(lanes), ctypes.byref(split)):
         if lanes.value:
-            found.append(Instructions(number, name.decode(), lanes.value, group.value))
+            found.append(Instructions(number, name.decode(), lanes.value, bool(split.value)))
         number += 1
     return tuple(found)

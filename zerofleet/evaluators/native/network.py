@@ -88,7 +88,7 @@ def load_native(
     found = library.find()
     if found.library is None:
         raise Unsupported(f"not supported: {found.reason}")
-    chosen = [known for known in found.instructions if instructions in ("", known.name) and not (float32 and known.group)]
+    chosen = [known for known in found.instructions if instructions in ("", known.name) and not (float32 and known.is_split)]
     if not chosen:
         raise Unsupported(f"not supported: instruction set {instructions} on this processor")
     plan = plan_of(manifest, read_weights(path), spec, chosen[0], block=block)

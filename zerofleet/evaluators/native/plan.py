@@ -50,26 +50,21 @@ class _Packer:
 
     def __init__(self, instructions: Instructions) -> None:
         self.lanes = instructions.lanes
-        self.group = instructions.group
+        self.is_split = instructions.is_split
         self.arrays: list[object] = []
 
     def padded(self, width: int) -> int:
         """Return the width in whole vectors."""
         return -(-width // self.lanes) * self.lanes
 
-    def grouped(self, width: int) -> int:
-        """Return the number of channels of a convolution: in whole groups."""
-        group = self.group or self.lanes
-        return -(-width // group) * group
-
     def convolution(self, points: np.ndarray, bias: np.ndarray) -> library.Dense:
         """Pack a convolution followed by relu: weights of every point, [36, K, N], and bias [N]."""
         number, inputs, outputs = points.shape
-        padded = np.zeros((number, self.grouped(inputs), self.grouped(outputs)))
+        padded = np.zeros((number, self.padded(inputs), self.padded(outputs)))
         padded[:, :inputs, :outputs] = points
         shift = np.zeros(padded.shape[2])
         shift[:outputs] = bias
-        if not self.group:
+        if not self.is_split:
             return self.dense(padded, shift, relu=True)
         weights, kept = self._keep(split(padded).view(np.float32)), self._keep(shift.astype(np.float32))
         return library.Dense(*padded.shape[1:], 1, 0, weights, kept)
@@ -132,7 +127,7 @@ def plan_of(
 
 def _head(packer: _Packer, folded: FoldedHead, cells: int) -> library.Head:
     channels, features = folded.kernels.shape
-    read = np.zeros((packer.grouped(features), channels))
+    read = np.zeros((packer.padded(features), channels))
     read[:features] = folded.kernels.T
     head = library.Head(plane=packer.dense(read, folded.bias, relu=True), answers=folded.answers)
     matrix, shift = folded.hidden or folded.out
@@ -180,7 +175,7 @@ def _layout(tiles: Tiling, layers: list[library.Dense], heads: list[library.Head
 def _block(tiles: Tiling, layers: list[library.Dense], cells: int, instructions: Instructions) -> int:
     """Return the number of positions processed together: features twice, and the tiles before and after their products."""
     bytes_each = 4 * layers[0].outputs * 2 * (cells + 1 + tiles.products)
-    blocks = _TILED_BLOCKS if instructions.group else _BLOCKS
+    blocks = _TILED_BLOCKS if instructions.is_split else _BLOCKS
     return next((block for block in blocks if block * bytes_each <= _CACHE_BYTES), blocks[-1])
 
 

@@ -11,7 +11,7 @@ _GROUP = 32
 
 
 def split(weights: np.ndarray) -> np.ndarray:
-    """Return weights [points, K, N], K and N multiples of 32, as uint16 in the order of `multiply` in split.h, flat.
+    """Return weights [points, K, N], K and N multiples of 16, as uint16 in the order of `multiply` in split.h, flat.
 
     The high half is the nearest number of bfloat16, the low one the nearest to what is missing.
     """
@@ -20,8 +20,17 @@ def split(weights: np.ndarray) -> np.ndarray:
         high = _rounded(weights)
         halves = np.stack([high, _rounded(weights - high)])
     bits = (np.ascontiguousarray(halves, np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    tiles = bits.reshape(2, points, inputs // _GROUP, _SIDE, 2, outputs // _GROUP, 2, _SIDE)
-    return np.ascontiguousarray(tiles.transpose(1, 5, 2, 0, 6, 3, 7, 4)).ravel()
+    if inputs % _GROUP:  # the last 16: high halves twice, low halves and zeros
+        rest_high, rest_low = bits[:, :, -_SIDE:]
+        bits = np.concatenate([bits, np.stack([rest_high, np.zeros_like(rest_low)])], axis=2)
+    parts = [_tiles(bits[..., at : at + _GROUP]) for at in range(0, outputs, _GROUP)]
+    return np.concatenate([part.reshape(points, -1) for part in parts], axis=1).ravel()
+
+
+def _tiles(bits: np.ndarray) -> np.ndarray:
+    """Return halves [2, points, K, 16 or 32] as tiles [points, K / 32, 2, N / 16, 16 pairs, 16 columns, 2]."""
+    _, points, inputs, outputs = bits.shape
+    return bits.reshape(2, points, inputs // _GROUP, _SIDE, 2, outputs // _SIDE, _SIDE).transpose(1, 2, 0, 5, 3, 6, 4)
 
 
 def _rounded(numbers: np.ndarray) -> np.ndarray:

@@ -51,8 +51,14 @@ struct products {
 INLINE void begin_products(struct products *kept) { (void)kept; }
 INLINE void end_products(const struct products *kept) { (void)kept; }
 
-/* Store a vector of channels of a point, from channel c; `row`: its tile of its position. */
-INLINE void store_point(float *row, int c, vec numbers) { STORE(row + c, numbers); }
+/* Store a vector of channels of a row of `channels`, from channel c. */
+INLINE void store_point(float *row, int c, int channels, vec numbers) {
+    (void)channels;
+    STORE(row + c, numbers);
+}
+
+/* Numbers that the weights of a point take. */
+INLINE long weights_of_point(int inputs, int outputs) { return (long)inputs * outputs; }
 
 /* c[rows][columns] = a[rows][k] b[k][columns] at one point. */
 INLINE void multiply(long rows, int columns, int k, const float *a, const float *b, float *c) {
@@ -75,7 +81,7 @@ INLINE void tile_in(int ny, int nx, int channels, const float *x, const struct z
         UNROLL for (int j = 0; j < ny; j++) {
             vec whole[6];
             enter(nx, half[j], whole);
-            UNROLL for (int i = 0; i < nx; i++) store_point(buffer + at[j * nx + i], c, whole[i]);
+            UNROLL for (int i = 0; i < nx; i++) store_point(buffer + at[j * nx + i], c, channels, whole[i]);
         }
     }
 }
@@ -152,7 +158,7 @@ static void convolve(const struct zf_network *net, const struct zf_dense *layer,
         const long rows = (long)positions * net->count[point], before = (long)positions * net->first[point];
         if (rows)
             multiply(rows, outputs, inputs, entered + before * inputs + point * ZF_SKEW,
-                     layer->weights + (long)point * inputs * outputs, products + before * outputs + point * ZF_SKEW);
+                     layer->weights + point * weights_of_point(inputs, outputs), products + before * outputs + point * ZF_SKEW);
     }
     leave_tiles(net, layer, positions, products, residual, y);
 }

@@ -110,4 +110,4 @@ def unsupported(height: int, width: int, instructions: str = "") -> str:
 
 def _trained(found: Iterable[Instructions]) -> list[Instructions]:
     """Return the instruction sets that have code for training."""
-    return [known for known in found if not known.group]
+    return [known for known in found if not known.is_split]
