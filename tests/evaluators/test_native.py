@@ -246,11 +246,11 @@ def test_where_the_system_refuses_the_registers_of_tiles_the_other_sets_are_left
 def test_split_weights_in_the_order_of_tiles_are_the_weights_to_sixteen_digits(inputs):
     points, outputs, groups = 2, 80, -(-inputs // 32)
     weights = np.random.default_rng(5).normal(size=(points, inputs, outputs))
-    stored = (split(weights).astype(np.uint32) << 16).view(np.float32).astype(np.float64).reshape(points, -1)
+    rest = (split(weights).astype(np.uint32) << 16).view(np.float32).astype(np.float64).reshape(points, -1)
     for at in (0, 32, 64):
-        columns, stored = min(32, outputs - at), stored if at == 0 else rest
+        columns = min(32, outputs - at)
         size = groups * 2 * columns * 32
-        tiles, rest = stored[:, :size].reshape(points, groups, 2, columns // 16, 16, 16, 2), stored[:, size:]
+        tiles, rest = rest[:, :size].reshape(points, groups, 2, columns // 16, 16, 16, 2), rest[:, size:]
         found = np.zeros((points, inputs, columns))
         for n, j in itertools.product(range(inputs), range(columns)):
             found[:, n, j] = tiles[:, n // 32, :, j // 16, n % 32 // 2, j % 16, n % 2].sum(axis=1)
