@@ -33,8 +33,8 @@ class GatekeeperSettings(StoreSettings):
     """Address of the inference server: host:port, unix:/path, or dns:///name:port for several replicas; models are loaded on
     all of them."""
     control_address: str = ""
-    """Address for loading models, if different: a name that lists replicas before they are ready. The inference address by
-    default."""
+    """Address for loading models, if different: a name that lists replicas before they are ready, or the unix sockets of
+    several servers, unix:/a,unix:/b. The inference address by default."""
     replica_absence_s: float = Field(default=30.0, ge=0.0)
     """Seconds for which an unreachable replica holds up promotions; after that it is passed over."""
     state_dir: Path

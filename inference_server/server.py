@@ -109,6 +109,7 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
     part = settings.inference
     if backend is None:
         backend = open_backend(settings.device, settings.precision, part.threads, choice=settings.backend, slots=part.slots)
+    metrics.INFERENCE_DEVICE.labels(device=settings.device).set(1)
     lost: asyncio.Future[DeviceLost] = asyncio.get_running_loop().create_future()
 
     def lose(error: DeviceLost) -> None:

@@ -127,3 +127,9 @@ def test_broken_parts_of_other_packages_are_named(tmp_path, monkeypatch):
     assert finding.status == "fail"
     assert "the game 'broken_game' cannot be loaded" in finding.detail
     assert "the package broken-parts offers it as 'no_such_learner_module:LEARNER'" in finding.detail
+
+
+def test_every_gpu_is_named_as_a_device(monkeypatch):
+    ended = subprocess.CompletedProcess([], 0, "2.13.0 | cuda:0 First, cuda:1 Second\n", "")
+    monkeypatch.setattr(checkup.subprocess, "run", lambda *_, **__: ended)
+    assert checkup.check_torch().detail == "2.13.0, cuda:0 First, cuda:1 Second"

@@ -17,6 +17,8 @@ from zerofleet.evaluators.addresses import may_have_replicas, resolve
         ("127.0.0.1:8001", ["127.0.0.1:8001"]),
         ("[::1]:8001", ["[::1]:8001"]),
         ("unix:/run/inference.sock", ["unix:/run/inference.sock"]),
+        ("unix:/b.sock,unix:/a.sock,unix:/b.sock", ["unix:/a.sock", "unix:/b.sock"]),
+        ("unix:/a,b/c.sock", ["unix:/a,b/c.sock"]),
         ("ipv4:10.0.0.2:1,10.0.0.1:1,10.0.0.2:1", ["10.0.0.1:1", "10.0.0.2:1"]),
         ("ipv6:[::1]:1,[::2]:1", ["[::1]:1", "[::2]:1"]),
         ("dns://10.0.0.10/inference:8001", ["dns://10.0.0.10/inference:8001"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -86,6 +87,43 @@ async def test_a_list_of_addresses_names_replicas_too(fleet, store):
     async with ReplicaControl(fleet.target(), token="s3cret-of-this-test", store=store) as control:
         await control.serve(MODEL, [2])
     assert fleet.held() == [[2]] * 3
+
+
+async def test_a_list_of_unix_sockets_names_replicas_too_and_one_that_restarts_is_given_the_versions(store, publish, tmp_path):
+    for _ in range(2):
+        publish()
+    addresses = [f"unix:{tmp_path / name}.sock" for name in ("a", "b")]
+    part = InferenceSettings(max_batch=64, max_delay_us=0)
+
+    async def start(address: str, stack: AsyncExitStack) -> RunningServer:
+        settings = ServerSettings(address=address, model_store=store.root, inference=part)
+        return await stack.enter_async_context(open_server(settings, FakeLoader()))
+
+    async def silent(control: ReplicaControl) -> bool:
+        try:
+            await control.ready(MODEL, 1)
+        except Unavailable:
+            return True
+        return False
+
+    async with AsyncExitStack() as first, AsyncExitStack() as second:
+        await start(addresses[0], first)
+        await start(addresses[1], second)
+        async with ReplicaControl(",".join(addresses), store=store) as control:
+            await control.serve(MODEL, [1])
+            assert await control.ready(MODEL, 1)
+            await second.aclose()
+            with pytest.raises(Unavailable, match=rf"{addresses[1]} does not answer; it is skipped after 30 s"):
+                await control.serve(MODEL, [1, 2])
+            again = await start(addresses[1], second)
+            async with asyncio.timeout(60):
+                while await silent(control):  # noqa: ASYNC110 - grpc reconnects by the clock
+                    await asyncio.sleep(0.01)
+            assert not await control.ready(MODEL, 2)
+            await control.serve(MODEL, [1, 2])
+            assert [held.version for held in again.plane.registry.versions(MODEL)] == [1, 2]
+            assert await control.ready(MODEL, 2)
+            assert {address for address, _ in await control.evaluations(MODEL)} == set(addresses)
 
 
 async def test_a_replica_added_later_is_given_the_versions_of_the_others(fleet):

@@ -7,6 +7,7 @@ import pytest
 
 from games.errors import UnknownGame
 from zerofleet.errors import ConfigurationError
+from zerofleet.presets.devices import parse_devices
 from zerofleet.supervisor import RunRequest, parse_duration, split_settings
 
 
@@ -194,3 +195,50 @@ def test_games_in_lockstep_with_versions_are_for_one_worker():
     assert RunRequest("tic_tac_toe", Path("r"), preset="tiny", overrides=changes).build_preset().selfplay.sync
     with pytest.raises(ConfigurationError, match=r"--workers 2: selfplay\.sync=true is for one worker"):
         RunRequest("tic_tac_toe", Path("r"), preset="tiny", overrides=changes, workers=2).build_preset()
+
+
+def on_devices(*devices: str, workers: int = 2, **overrides: str) -> RunRequest:
+    names = {name.replace("__", "."): value for name, value in overrides.items()}
+    return RunRequest("tic_tac_toe", Path("r"), preset="tiny", workers=workers, overrides=names, devices=devices)
+
+
+def test_the_devices_of_a_request_are_in_its_command_and_its_experiment() -> None:
+    asked = on_devices("cuda:0", "cuda:1")
+    assert asked.command().endswith("--workers 2 --devices cuda:0,cuda:1")
+    assert asked.experiment.devices == ("cuda:0", "cuda:1")
+
+
+def test_devices_replace_the_device_of_an_experiment_file() -> None:
+    asked = replace(on_devices("cpu", "cpu"), configured={"inference_server.device": "cuda:0"})
+    assert asked.settings_of("inference_server") == {}
+
+
+@pytest.mark.parametrize("device", ["", "gpu", "auto", "cuda", "cuda:", "cuda:-1", "cuda:01", "cuda:0 cuda:1", "CPU"])
+def test_an_invalid_device_is_refused_with_the_forms_of_one(device: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"is not a device; want cpu or cuda:N, as in cuda:0,cuda:1"):
+        on_devices("cpu", device)
+    with pytest.raises(ConfigurationError, match="is not a device"):
+        parse_devices(f"cpu,{device}")
+
+
+@pytest.mark.parametrize(
+    ("workers", "overrides", "text"),
+    [
+        (1, {}, "--workers 1: devices cpu,cpu are 2 servers, and each worker uses one; want at least 2"),
+        (2, {"inference_server__device": "cpu"}, "the devices of this run are cpu,cpu; use --devices"),
+        (2, {"inference_server__address": "127.0.0.1:0"}, r"inference_server\.address=127\.0\.0\.1:0: .* cannot share it"),
+        (
+            2,
+            {"inference_server__http_address": "8000"},
+            r"inference_server\.http_address=8000: .*; omit it, or give one device",
+        ),
+    ],
+)
+def test_settings_that_several_servers_cannot_share_are_refused(workers: int, overrides: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        on_devices("cpu", "cpu", workers=workers, **overrides)
+    on_devices("cpu", workers=1, **{name: value for name, value in overrides.items() if not name.endswith("device")})
+
+
+def test_several_servers_may_each_have_a_free_port() -> None:
+    on_devices("cpu", "cpu", inference_server__http_address="127.0.0.1:0", inference_server__metrics_port="0")

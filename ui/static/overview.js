@@ -46,6 +46,10 @@ const ladder = (rows) => table([
 const services = (rows) => table([
   ["service", (row) => row.name.replaceAll("_", " ")],
   ["state", (row) => el("span", { class: row.state === "ready" && !row.compiling ? "good" : "tone-attention" }, row.compiling ? `compiles: ${row.compiling}` : row.state)],
+  ...(rows.some((row) => row.device) ? [
+    ["device", (row) => row.device],
+    ["share of positions", (row) => (row.share === null ? "" : percent(row.share)), { right: true }],
+  ] : []),
   ["for", (row) => duration(row.for_s), { right: true }],
   ["restarts", (row) => row.restarts, { right: true }],
   ["memory", (row) => (row.memory_bytes ? compact(row.memory_bytes, "bytes") : ""), { right: true }],

@@ -1,7 +1,8 @@
 """Addresses of the servers behind a target.
 
 A target `host:port`, `dns:host:port` or `dns:///host:port` means every address to which the name currently resolves,
-`ipv4:10.0.0.1:8001,10.0.0.2:8001` the listed ones, and `unix:/path` or any other target a single server.
+`ipv4:10.0.0.1:8001,10.0.0.2:8001` and `unix:/a,unix:/b` the listed ones, and `unix:/path` or any other target a single server.
+Only model control accepts a list of unix sockets (`ReplicaControl`): grpc has no such target.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from zerofleet.rpc.addresses import require_address
 __all__ = ["may_have_replicas", "resolve"]
 
 _LISTED = re.compile(r"ipv[46]:(?P<addresses>.+)")
+_NEXT_SOCKET = re.compile(r",(?=unix:)")  # a comma within a path is part of it
 _NAMED = re.compile(r"(?:dns:(?:///)?)?(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):(?P<port>\d{1,5})")
 
 
@@ -31,6 +33,8 @@ async def resolve(target: str) -> Sequence[str]:
     require_address(target)
     if listed := _LISTED.fullmatch(target):
         return sorted(set(listed["addresses"].split(",")))
+    if target.startswith("unix:"):
+        return sorted(set(_NEXT_SOCKET.split(target)))
     named = _NAMED.fullmatch(target)
     if named is None or _is_literal(named["host"]):
         return [target]

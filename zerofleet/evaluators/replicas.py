@@ -166,7 +166,8 @@ class ReplicaControl:
                 self._replicas[address] = _Replica(self._control(address), asyncio.get_running_loop().time())
 
     def _control(self, address: str) -> ModelControl:
-        known_as = None if address == self.target or self.target.startswith(("ipv4:", "ipv6:")) else self.target
+        is_listed = self.target.startswith(("ipv4:", "ipv6:", "unix:"))
+        known_as = None if address == self.target or is_listed else self.target
         return ModelControl(
             address, token=self._token, tls=self._tls, store=self._store, timeout_s=self._timeout_s, known_as=known_as
         )

@@ -17,6 +17,7 @@ from zerofleet.library.planning.plan import HOUR_S, Limits, Plan, make_plan
 from zerofleet.library.values import Value
 from zerofleet.presets import Preset, preset
 from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.servers import is_server
 
 __all__ = ["NEAR_CAPACITY", "Cluster", "FleetFigure", "Part", "Planned", "cluster_of", "plan_for"]
 
@@ -115,9 +116,10 @@ def cluster_of(
     gpus: int | None = None,
     workers: int | None = None,
 ) -> Cluster:
-    """Return the plan beside a reading; by default for one device and the workers that are alive, at least one."""
+    """Return the plan beside a reading; by default for the inference servers and workers that are alive, at least one each."""
     live = [one for one in now.services if one.name.startswith(_WORKER)] if is_live else []
-    gpus, workers = gpus or 1, workers or max(1, len(live))
+    servers = sum(is_server(one.name) for one in now.services) if is_live else 0
+    gpus, workers = gpus or max(1, servers), workers or max(1, len(live))
     planned, fault = None, ""
     try:
         planned = plan_for(game, costs, gpus=gpus, workers=workers)

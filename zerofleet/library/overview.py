@@ -122,6 +122,10 @@ class ServiceRow(Value):
     memory_bytes: int
     compiling: str
     """Progress of the compilation in the process, such as `34 functions in 12 of about 20 s`; empty without one."""
+    device: str
+    """Device of one of several inference servers; empty for other services."""
+    share: float | None
+    """Its share of the positions evaluated over the last half minute, in [0, 1]; None for unknown."""
 
 
 class Event(Value):
@@ -279,6 +283,8 @@ def _service_row(service: ServiceReading) -> ServiceRow:
         restarts=service.restarts,
         memory_bytes=service.memory_bytes,
         compiling="" if service.compiling is None else service.compiling.progress,
+        device=service.device,
+        share=service.share if math.isfinite(service.share) else None,
     )
 
 

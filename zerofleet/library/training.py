@@ -77,6 +77,7 @@ def train(
         overrides=overrides,
         configured={} if continued is None else continued.settings,
         secrets=() if continued is None else continued.secrets,
+        devices=() if continued is None else continued.devices,
     )
     with contextlib.ExitStack() as stack:
         console = _console() if progress else _silent(stack)

@@ -53,6 +53,9 @@ def _decided(experiment: Experiment) -> Iterator[str]:
     yield f"# Machine size; its preset supplies missing settings.\npreset = {_toml(experiment.preset)}\n"
     seed = "# seed = 0" if experiment.seed is None else f"seed = {experiment.seed}"
     yield f"# Seed of all random choices, 0 to 2^63 - 1; without it each new run draws its own.\n{seed}\n"
+    if experiment.devices:
+        yield "# Devices of inference, with one server each.\n"
+        yield f"devices = {_toml(list(experiment.devices))}\n"
     given = {name for name, text in experiment.settings.items() if name.partition(".")[0] in SERVICES and is_secret(name, text)}
     if secrets := sorted(given | {*experiment.secrets}):
         yield "# Secret settings, whose values are not stored: given with --set or in the environment.\n"

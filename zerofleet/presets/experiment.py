@@ -3,6 +3,7 @@
     game = "connect_four"
     preset = "laptop"           # supplies settings that the file omits
     seed = 7                    # drawn when the run is created if missing
+    devices = ["cuda:0", "cuda:1"]  # an inference server for each; missing: one server, by its settings
     secrets = ["trainer.token"] # names of secret settings, which the command or the environment gives
     [parameters]                # of the game
     rows = 6
@@ -34,6 +35,7 @@ from zerofleet.contracts.plain_files import read_plain
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset, preset
 from zerofleet.presets.agreement import require_agreement
+from zerofleet.presets.devices import check_devices
 from zerofleet.presets.learners import own_settings
 from zerofleet.presets.lists import is_list, parse_list
 from zerofleet.storage.run_paths import RunPaths
@@ -65,6 +67,7 @@ _KINDS: Mapping[str, type] = {
     "game": str,
     "preset": str,
     "seed": int,
+    "devices": list,
     "secrets": list,
     **dict.fromkeys(("parameters", *PARTS, *SERVICES), dict),
 }
@@ -85,6 +88,8 @@ class Experiment:
     """Settings by dotted name, as text: a part of the preset (`search.simulations`) or a service (`trainer.log_level`)."""
     secrets: tuple[str, ...] = ()
     """Names of secret settings whose values are not stored: of a service (`trainer.token`), or variables of the environment."""
+    devices: tuple[str, ...] = ()
+    """Devices of inference, with one server each; empty: one server, with the device of its settings."""
 
     def build_game(self) -> Game:
         """Return the game; raises `GameError`."""
@@ -204,16 +209,18 @@ def _experiment(tree: Mapping[str, Any]) -> Experiment:
         raise ConfigurationError(f"preset = {chosen!r} does not exist; choose one of {', '.join(PRESETS)}")
     if "seed" in tree:
         check_seed(tree["seed"])
-    secrets = tree.get("secrets", [])
-    for name in secrets:
-        _require_kind("secrets: entry", name, str)
+    secrets, devices = tree.get("secrets", []), tree.get("devices", [])
+    for key, entries in (("secrets", secrets), ("devices", devices)):
+        for entry in entries:
+            _require_kind(f"{key}: entry", entry, str)
+    check_devices(devices)
     base = preset(make(tree["game"], **parameters), chosen)
     settings: dict[str, str] = {}
     for part in [*(PARTS.keys() & tree.keys()), *own]:
         settings |= _settings_of_part(part, part_of(base, part), tree[part])
     for service in SERVICES:
         settings |= {name: setting_text(value) for name, value in _leaves(tree.get(service, {}), service)}
-    return Experiment(tree["game"], chosen, tree.get("seed"), parameters, settings, tuple(secrets))
+    return Experiment(tree["game"], chosen, tree.get("seed"), parameters, settings, tuple(secrets), tuple(devices))
 
 
 def _parameters(game: str, given: Mapping[str, Any]) -> dict[str, str]:

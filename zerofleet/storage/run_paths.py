@@ -111,6 +111,10 @@ class RunPaths:
         """gRPC address of the inference server."""
         return f"unix:{self.sockets / 'inference.sock'}"
 
+    def device_address(self, index: int) -> str:
+        """Return the gRPC address of one of several inference servers; the name is no longer than the gatekeeper's."""
+        return f"unix:{self.sockets / f'device-{index}.sock'}"
+
     @property
     def gatekeeper_address(self) -> str:
         """gRPC address of the gatekeeper."""

@@ -63,9 +63,19 @@ def champion_version(run: RunPaths | RunDirectory, game: Game) -> int:
 
 
 def live_address(run: RunPaths | RunDirectory, service: str) -> str | None:
-    """Return the gRPC address announced by a service of the run, None unless it is alive (`live_service`)."""
-    found = live_service(_paths(run).announce(service))
-    return None if found is None else as_reached(found.address)
+    """Return the gRPC address announced by a service of the run, None unless it is alive (`live_service`).
+
+    Of several inference servers it is that of the first live one.
+    """
+    return next((address for _, address in _live_processes(_paths(run), service)), None)
+
+
+def _live_processes(paths: RunPaths, service: str) -> list[tuple[str, str]]:
+    """Return name and address of each live process of a service, in the order of their numbers."""
+    numbered = [path for path in paths.services.glob(f"{service}-*.json") if path.stem.rpartition("-")[2].isdecimal()]
+    numbered.sort(key=lambda path: int(path.stem.rpartition("-")[2]))
+    found = (live_service(path) for path in (paths.announce(service), *numbered))
+    return [(one.name, as_reached(one.address)) for one in found if one is not None]
 
 
 def as_reached(address: str) -> str:
@@ -153,9 +163,13 @@ async def gatekept(run: RunPaths | RunDirectory, game: Game, *, self_tests: bool
         return
     options, token = ["--by-hand-only", "true"], ""
     async with contextlib.AsyncExitStack() as stack:
-        if self_tests and live_address(paths, "inference_server") is None:
+        servers = _live_processes(paths, "inference_server")
+        if self_tests and not servers:
             server, token = await stack.enter_async_context(_started("inference_server", paths, game))
             options += ["--inference-address", server, "--control-address", server]
+        elif servers and servers[0][0] != "inference_server":  # one of several, each at an address of its own
+            addresses = [address for _, address in servers]
+            options += ["--inference-address", addresses[0], "--control-address", ",".join(addresses)]
         address, _ = await stack.enter_async_context(_started("gatekeeper", paths, game, *options, token=token))
         yield address
 

@@ -16,6 +16,7 @@ from zerofleet.storage.run_paths import RunPaths
 from zerofleet.storage.runs import RunDirectory
 from zerofleet.supervisor.child import ChildPlan
 from zerofleet.supervisor.request import RunRequest
+from zerofleet.supervisor.servers import planned_servers
 
 __all__ = ["PAGES", "plan_fleet", "service_environment"]
 
@@ -39,9 +40,8 @@ def plan_fleet(
     threads = {"inference_server": chosen.inference.threads, "trainer": chosen.train.threads}
     plans = []
     for service in SERVICES:
-        for index in range(request.workers if service == "selfplay_worker" else 1):
-            name = f"worker-{index}" if service == "selfplay_worker" else service
-            arguments = _arguments(request, run, service, name, end_s)
+        for name, own in _processes(request, run, service):
+            arguments = _arguments(request, run, service, name, end_s, own)
             plans.append(
                 ChildPlan(
                     name=name,
@@ -56,6 +56,24 @@ def plan_fleet(
     if request.has_pages:
         plans.append(_pages(request, run, environment))
     return tuple(plans)
+
+
+def _processes(request: RunRequest, run: RunDirectory, service: str) -> list[tuple[str, dict[str, str]]]:
+    """Return the name of each process of a service, and the arguments that follow from the devices of the run."""
+    servers = planned_servers(run.paths, request.devices)
+    is_single = len(servers) == 1
+    if service == "inference_server":
+        return [
+            (one.name, {**({} if is_single else {"address": one.address}), **({"device": one.device} if one.device else {})})
+            for one in servers
+        ]
+    if service == "selfplay_worker":
+        asked = [servers[index % len(servers)].address for index in range(request.workers)]
+        return [(f"worker-{index}", {} if is_single else {"inference-address": address}) for index, address in enumerate(asked)]
+    if service == "gatekeeper" and not is_single:
+        everywhere = ",".join(one.address for one in servers)
+        return [(service, {"inference-address": servers[0].address, "control-address": everywhere})]
+    return [(service, {})]
 
 
 def _pages(request: RunRequest, run: RunDirectory, environment: Mapping[str, str]) -> ChildPlan:
@@ -97,13 +115,16 @@ def _common_arguments(run: RunDirectory, name: str) -> dict[str, str]:
     }
 
 
-def _arguments(request: RunRequest, run: RunDirectory, service: str, name: str, end_s: float) -> list[str]:
+def _arguments(
+    request: RunRequest, run: RunDirectory, service: str, name: str, end_s: float, of_devices: Mapping[str, str]
+) -> list[str]:
     values = {
         **_common_arguments(run, name),
         "game": run.header.game,
         "preset": request.preset,
         **{f"game-parameters.{key}": value for key, value in run.header.parameters.items()},
         **_own_arguments(run, service, name, end_s),
+        **of_devices,
         **request.settings_of(service),
     }
     return [word for key, value in values.items() for word in (f"--{key}", value)]

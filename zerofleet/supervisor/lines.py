@@ -101,6 +101,7 @@ def row(now: Readings) -> dict[str, float | int | None]:
         "match_llr": match.llr if match else None,
         **_diagnostics(now.diagnostics),
         **{f"memory_{service.name}": service.memory_bytes for service in now.services},
+        **{f"share_{service.name}": service.share for service in now.services if service.device},
         "restarts": sum(service.restarts for service in now.services),
     }
     return {name: None if isinstance(n, float) and not math.isfinite(n) else n for name, n in numbers.items()}

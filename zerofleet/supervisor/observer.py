@@ -25,6 +25,7 @@ from zerofleet.supervisor.diagnostics import DiagnosticsMeter
 from zerofleet.supervisor.pages import MetricsPage, fetch_page
 from zerofleet.supervisor.processor_time import ProcessorTime
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
+from zerofleet.supervisor.servers import ServerMeter, is_server
 
 __all__ = ["Observer", "Watched"]
 
@@ -118,6 +119,7 @@ class Observer:
         self._metrics_token = client_token(variable=METRICS_TOKEN_VARIABLE)  # inherited by the services
         self._totals = Totals()
         self._meter = Meter()
+        self._servers = ServerMeter()
         self._processor_time: dict[str, ProcessorTime] = {}
         self._diagnostics = DiagnosticsMeter()
         self._pages: dict[str, MetricsPage] = {}
@@ -144,6 +146,7 @@ class Observer:
         await self._read_pages()
         await self._ask_gatekeeper()
         self._meter.take(now_s, {name: self._totals.of(name) for name in _RATED})
+        self._servers.take(now_s, self._pages)
         self._follow_trend(now_s)
         return self._readings(now_s, left_s)
 
@@ -222,7 +225,7 @@ class Observer:
             waiting_games=round(self._workers("zerofleet_publish_queue_games")),
             evaluations_per_s=meter.per_second(_POSITIONS),
             mean_batch=meter.ratio(f"{_BATCH}_sum", f"{_BATCH}_count"),
-            device_busy=meter.per_second(_BUSY),
+            device_busy=meter.per_second(_BUSY) / max(1, sum(is_server(child.name) for child in self._children)),
             cache_share=cached / (network + cached) if network + cached else float("nan"),
             latency_s=meter.ratio(f"{_LATENCY}_sum", f"{_LATENCY}_count"),
             losses=trainer.by("zerofleet_train_loss", "head"),
@@ -254,7 +257,17 @@ class Observer:
     def _service(self, child: Watched, now_s: float) -> ServiceReading:
         cores = self._processor_time[child.name].cores
         for_s, memory_bytes = now_s - child.since_s, _memory(child.pid)
-        return ServiceReading(child.name, child.state, for_s, child.restarts, memory_bytes, cores, child.compiling)
+        return ServiceReading(
+            name=child.name,
+            state=child.state,
+            for_s=for_s,
+            restarts=child.restarts,
+            memory_bytes=memory_bytes,
+            cores=cores,
+            compiling=child.compiling,
+            device=self._servers.device(child.name),
+            share=self._servers.share(child.name),
+        )
 
     def _disk_free_bytes(self) -> int | None:
         try:

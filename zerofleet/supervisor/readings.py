@@ -35,6 +35,10 @@ class ServiceReading(NamedTuple):
     """Processor cores used over the last half minute; NaN for unknown."""
     compiling: Compilation | None = None
     """Compilation in progress; None without one."""
+    device: str = ""
+    """Device of one of several inference servers; empty for other services."""
+    share: float = math.nan
+    """Its share of the positions evaluated over the last half minute, in [0, 1]; NaN for unknown."""
 
 
 class Match(NamedTuple):
@@ -79,7 +83,7 @@ class Readings:
     evaluations_per_s: float = math.nan
     mean_batch: float = math.nan
     device_busy: float = math.nan
-    """Share of time in which the device is busy, in [0, 1]."""
+    """Share of time in which the device is busy, in [0, 1]; of several devices the mean."""
     cache_share: float = math.nan
     """Share of cache hits in the workers' evaluations, in [0, 1]."""
     latency_s: float = math.nan

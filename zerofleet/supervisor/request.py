@@ -12,6 +12,7 @@ from typing import Self
 from games.core import Game
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
+from zerofleet.presets.devices import check_devices
 from zerofleet.presets.experiment import Experiment, settings_in_environment
 from zerofleet.presets.secret_settings import is_secret, require_secrets, secrets_in_environment
 from zerofleet.service.settings import ENVIRONMENT_PREFIX
@@ -20,6 +21,9 @@ from zerofleet.storage.runs import check_seed
 
 __all__ = ["RunRequest", "parse_duration", "split_settings"]
 
+_DEVICE = "inference_server.device"
+_NEVER_SHARED = ("inference_server.address", "inference_server.announce")
+_OF_ONE_SERVER = (*_NEVER_SHARED, "inference_server.http_address", "inference_server.metrics_port")  # unless a free port
 _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(
     r"(?:(?P<d>\d+(?:\.\d+)?)d)?(?:(?P<h>\d+(?:\.\d+)?)h)?(?:(?P<m>\d+(?:\.\d+)?)m)?(?:(?P<s>\d+(?:\.\d+)?)s)?"
@@ -48,6 +52,8 @@ class RunRequest:
     """Settings of the experiment file or of the run to resume, by dotted name; `overrides` take precedence."""
     secrets: tuple[str, ...] = ()
     """Names of the secret settings of the experiment file or of the run to resume."""
+    devices: tuple[str, ...] = ()
+    """Devices of inference, with one server each; empty: one server, with the device of its settings."""
     has_pages: bool = False
     """Whether the web application runs beside the services."""
 
@@ -56,12 +62,38 @@ class RunRequest:
             raise ConfigurationError(f"--workers {self.workers}: a run needs at least 1")
         if self.seed is not None:
             check_seed(self.seed)
+        if self.devices:
+            self._check_devices()
+
+    def _check_devices(self) -> None:
+        check_devices(self.devices)
+        spelled = ",".join(self.devices)
+        if (device := self.overrides.get(_DEVICE)) is not None:
+            raise ConfigurationError(f"--set {_DEVICE}={device}: the devices of this run are {spelled}; use --devices")
+        if len(self.devices) == 1:
+            return
+        if self.workers < len(self.devices):
+            raise ConfigurationError(
+                f"--workers {self.workers}: devices {spelled} are {len(self.devices)} servers, and each worker uses one; "
+                f"want at least {len(self.devices)}"
+            )
+        settings = {**self.configured, **self.overrides}
+        for name in _OF_ONE_SERVER:
+            value = settings.get(name, "")
+            is_free_port = name not in _NEVER_SHARED and f":{value}".endswith(":0")
+            if value and not is_free_port:
+                raise ConfigurationError(
+                    f"{name}={value}: devices {spelled} are {len(self.devices)} servers, which cannot share it; omit it, or "
+                    "give one device"
+                )
 
     @property
     def experiment(self) -> Experiment:
         """Configuration of the run."""
         settings = {**self.configured, **self.overrides}
-        return Experiment(self.game, self.preset, self.seed, self.parameters, settings, self.secrets)
+        if self.devices:
+            settings.pop(_DEVICE, None)  # of the file; the devices replace it
+        return Experiment(self.game, self.preset, self.seed, self.parameters, settings, self.secrets, self.devices)
 
     def with_environment(self, variables: Mapping[str, str]) -> Self:
         """Return the request with the settings of the preset's parts in the environment, which the experiment file overrides.
@@ -104,6 +136,8 @@ class RunRequest:
         words += ["--run-dir", str(self.run_dir)]
         if self.workers != 1:
             words += ["--workers", str(self.workers)]
+        if self.devices:
+            words += ["--devices", ",".join(self.devices)]
         if with_duration and self.duration_s is not None:
             words += ["--for", f"{self.duration_s:g}s"]
         if self.has_pages:

@@ -222,6 +222,8 @@ def _services(now: Readings, full: bool) -> RenderableType:
             line.append(f" {service.state.value}", style=style)
         if service.compiling is not None:
             line.append(f" compiles, {service.compiling.time}", style=LOOK)
+        if service.device:
+            line.append(f" {service.device} {share(service.share)}", style=LABEL)
         if service.restarts:
             line.append(f" {service.restarts} restart{'s' if service.restarts > 1 else ''}", style=LOOK)
         line.append("   " if full else "  ")

@@ -37,6 +37,7 @@ from zerofleet.service.settings import inherited_environment
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.runs import RunDirectory, RunHeader
 from zerofleet.supervisor.child import Child, ChildPlan, GaveUp
+from zerofleet.supervisor.device_check import require_devices
 from zerofleet.supervisor.fleet import PAGES, plan_fleet
 from zerofleet.supervisor.history import History
 from zerofleet.supervisor.keyboard import Keyboard, terminal_keyboard
@@ -87,6 +88,7 @@ def supervising(request: RunRequest, console: Console, keyboard: Keyboard | None
     chosen = request.build_preset()
     _check_warm_start(request.build_game(), chosen.warm_start)
     require_service_settings(request, environment)
+    require_devices(request.devices, environment)
     with RunDirectory.create_or_open(
         request.run_dir, request.game, request.parameters, preset=request.preset, seed=request.seed
     ) as directory:

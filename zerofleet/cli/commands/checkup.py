@@ -117,10 +117,11 @@ def check_kernel_cache() -> Finding:
 
 
 def check_torch() -> Finding:
-    """Check that torch imports, in a child process: this one does not need it."""
+    """Check that torch imports, in a child process: this one does not need it. Every GPU is named, as for `--devices`."""
     code = (
         "import torch; print(torch.__version__, '|', "
-        "torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU, CPU only')"
+        "', '.join(f'cuda:{n} {torch.cuda.get_device_name(n)}' for n in range(torch.cuda.device_count())) "
+        "if torch.cuda.is_available() else 'no GPU, CPU only')"
     )
     try:
         child = subprocess.run(

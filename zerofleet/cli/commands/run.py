@@ -15,6 +15,7 @@ from zerofleet.cli.commands.ui import require_pages
 from zerofleet.cli.options import PRESETS, check_preset
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.commented import commented
+from zerofleet.presets.devices import parse_devices
 from zerofleet.presets.experiment import Experiment, kept_experiment, read_experiment
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.run_lookup import default_directory
@@ -51,7 +52,19 @@ def run(
         str | None,
         typer.Option("--for", metavar="TIME", help="Stop after a time such as 90s, 30m or 1h30m.", show_default="until Ctrl-C"),
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", metavar="N", min=1, help="Number of self-play processes.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", min=1, help="Number of self-play processes.", show_default="1 for each device"),
+    ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            "--devices",
+            metavar="D,D",
+            help="Devices of inference, such as cuda:0,cuda:1, with one server each, which the workers share equally.",
+            show_default="those of --config or of the run, else one server",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -88,18 +101,20 @@ def run(
         run_dir = default_directory(make(game_name, **given), preset or "laptop")
     begun = _experiment(config, run_dir, game_name, preset)
     parameters = {**begun.parameters, **given}
+    chosen = begun.devices if devices is None else parse_devices(devices)
     request = RunRequest(
         game=begun.game,
         run_dir=run_dir or default_directory(make(begun.game, **parameters), begun.preset),
         parameters=parameters,
         preset=begun.preset,
         duration_s=None if duration is None else parse_duration(duration),
-        workers=workers,
+        workers=workers or max(1, len(chosen)),
         seed=begun.seed if seed is None else seed,
         overrides=overrides,
         config=config,
         configured=begun.settings,
         secrets=begun.secrets,
+        devices=chosen,
         has_pages=ui,
     )
     if ui:
