@@ -71,8 +71,10 @@ def test_the_overview_of_a_run_of_seconds_shows_what_its_services_do(
 ) -> None:
     page = open_page("/", width=width, scheme=scheme)
     now = page.request.get(f"/api/v1/runs/{empty}/overview").json() | {"is_live": True, "elapsed_s": 14.0}
-    service = {"for_s": 14.0, "restarts": 0, "memory_bytes": 250 << 20}
+    service = {"for_s": 14.0, "restarts": 0, "memory_bytes": 250 << 20, "device": "", "share": None}
+    server = service | {"name": "inference_server-0", "state": "ready", "compiling": "", "device": "cuda:0", "share": 0.52}
     now["services"] = [
+        server,
         {"name": "trainer", "state": "ready", "compiling": "", **service},
         {"name": "worker-0", "state": "starting", "compiling": "34 functions in 12 of about 20 s", **service},
     ]
@@ -80,6 +82,8 @@ def test_the_overview_of_a_run_of_seconds_shows_what_its_services_do(
     page.route(f"**/runs/{empty}/events", lambda route: route.fulfill(content_type="text/event-stream", body=stream))
     page.goto(f"/runs/{empty}/overview")
     expect(page.locator("#services")).to_contain_text("compiles: 34 functions in 12 of about 20 s")
+    for text in ("inference server-0", "cuda:0", "52"):
+        expect(page.locator("#services tbody tr").first).to_contain_text(text)
     expect(page.locator("#candidates")).to_have_text("waiting for the first network")
     keep(page, f"overview-of-seconds-{scheme}")
     assert faults(page, "overview") == []

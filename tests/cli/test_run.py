@@ -93,6 +93,21 @@ def test_a_resumed_run_has_its_own_settings_apart_from_those_of_the_command(zero
     assert (chosen.network.blocks, chosen.search.simulations) == (3, 31)
 
 
+def test_a_resumed_run_keeps_its_devices_until_others_are_given(zerofleet, tmp_path):
+    experiment = Experiment("tic_tac_toe", "tiny", 5, devices=("cpu", "cpu"))
+    with RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=5) as directory:
+        directory.paths.experiment.write_text(commented(experiment))
+    begin = ("--run-dir", str(tmp_path / "run"))
+    assert zerofleet("run", *begin, "--save-config", str(tmp_path / "b.toml")).code == 0
+    assert zerofleet("run", *begin, "--devices", "cpu", "--save-config", str(tmp_path / "c.toml")).code == 0
+    assert [read_experiment(tmp_path / name).devices for name in ("b.toml", "c.toml")] == [("cpu", "cpu"), ("cpu",)]
+    outcome = zerofleet("run", *begin, "--workers", "1", "--for", "1s")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith(
+        "error: --workers 1: devices cpu,cpu are 2 servers, and each worker uses one; want at least 2"
+    )
+
+
 def test_an_experiment_file_replaces_the_settings_of_a_resumed_run(zerofleet, begun, tmp_path):
     (tmp_path / "a.toml").write_text('game = "tic_tac_toe"\npreset = "tiny"\n[search]\nsimulations = 30\n')
     words = ("--config", str(tmp_path / "a.toml"), "--run-dir", str(begun), "--save-config", str(tmp_path / "b.toml"))

@@ -106,6 +106,30 @@ def test_every_setting_says_what_it_means(part):
     assert [name for name in part.model_fields if not description(part, name)] == []
 
 
+def test_devices_are_written_and_read(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text(commented(Experiment("tic_tac_toe", "tiny", devices=("cuda:0", "cuda:1"))))
+    assert read_experiment(path).devices == ("cuda:0", "cuda:1")
+    path.write_text(commented(Experiment("tic_tac_toe", "tiny")))
+    assert read_experiment(path).devices == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ('"cuda:0"', 'devices = "cuda:0" is a string; want an array'),
+        ("[0]", "devices: entry = 0 is an integer; want a string"),
+        ('["gpu0"]', "devices: 'gpu0' is not a device; want cpu or cuda:N"),
+    ],
+)
+def test_invalid_devices_are_refused_with_file_and_key(tmp_path, value, message):
+    path = tmp_path / "a.toml"
+    path.write_text(f'game = "tic_tac_toe"\ndevices = {value}\n')
+    with pytest.raises(ConfigurationError) as refused:
+        read_experiment(path)
+    assert str(refused.value).startswith(f"{path}: {message}")
+
+
 def test_secrets_of_services_are_not_written():
     secrets = {
         "trainer.token": "hush",

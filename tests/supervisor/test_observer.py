@@ -127,3 +127,27 @@ async def test_a_list_that_stays_out_of_date_is_reported_once(gatekeeper) -> Non
         await observer.look(None)
     assert said[-1:] == ["the gatekeeper's list of candidates is out of date: too large"]
     assert len(said) == 2  # with the verdict of the first look
+
+
+async def test_the_busy_share_of_several_devices_is_their_mean(gatekeeper, monkeypatch) -> None:
+    servers = [SimpleNamespace(**{**vars(READY), "name": f"inference_server-{index}"}) for index in range(2)]
+    observer = Observer(servers, gatekeeper, MODEL, lambda _line: None)
+    for now_s, busy_s, positions in ((100.0, 0.0, 0.0), (110.0, 8.0, 300.0)):
+        clock = SimpleNamespace(monotonic=lambda now_s=now_s: now_s, time=time.time)
+        monkeypatch.setattr("zerofleet.supervisor.observer.time", clock)
+        for index, part in enumerate((1.0, 0.5)):
+            text = (
+                f'zerofleet_inference_device{{device="cuda:{index}"}} 1\n'
+                "# TYPE zerofleet_inference_device_busy_seconds_total counter\n"
+                f"zerofleet_inference_device_busy_seconds_total {busy_s * part}\n"
+                "# TYPE zerofleet_inference_positions_total counter\n"
+                f"zerofleet_inference_positions_total {positions * part}\n"
+            )
+            observer._pages[f"inference_server-{index}"] = MetricsPage(text)
+            observer._totals.take(f"inference_server-{index}", MetricsPage(text))
+        now = await observer.look(None)
+    assert now.device_busy == pytest.approx(0.6)
+    assert [(one.device, one.share) for one in now.services] == [
+        ("cuda:0", pytest.approx(2 / 3)),
+        ("cuda:1", pytest.approx(1 / 3)),
+    ]

@@ -140,6 +140,17 @@ def test_a_service_that_is_not_ready_shows_its_state_and_restarts() -> None:
     assert any("trainer restarting 2 restarts" in line for line in drawn(Readings(services=services), 110, 38))
 
 
+def test_several_servers_show_device_and_share_on_the_page_and_in_the_history() -> None:
+    ready = ServiceReading("inference_server-0", ChildState.READY, 3.0, 0, 300 << 20)
+    first, second = ready._replace(device="cuda:0", share=0.52), ready._replace(name="inference_server-1", device="cpu")
+    now = Readings(services=(first, second))
+    line = next(line for line in drawn(now, 130, 38) if "inference" in line)
+    assert "inference server-0 300 MiB cuda:0 52 %" in line
+    assert "inference server-1 300 MiB cpu" in line
+    assert (row(now)["share_inference_server-0"], row(now)["share_inference_server-1"]) == (0.52, None)
+    assert not any(name.startswith("share_") for name in row(BUSY))
+
+
 @pytest.mark.parametrize(("free", "told"), [(0, "disk: 0 MiB free"), (199 << 20, "disk: 199 MiB free")])
 def test_page_and_lines_warn_of_a_full_disk(free: int, told: str) -> None:
     now = dataclasses.replace(BUSY, disk_free_bytes=free)

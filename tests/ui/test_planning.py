@@ -47,6 +47,13 @@ async def test_the_plan_is_that_of_zerofleet_plan(tmp_path, capsys, connected):
     assert (shown["is_live"], shown["measured_first"], shown["fault"]) == (False, "", "")
 
 
+def test_the_plan_is_for_the_live_servers_and_workers():
+    now = Readings(services=services(worker_0=0.4, worker_1=0.4, worker_2=0.4))
+    one = ServiceReading("inference_server-0", ChildState.READY, 9.0, 0, 1 << 20)
+    several = Readings(services=(*now.services, one, one._replace(name="inference_server-1")))
+    assert [(found.gpus, found.workers) for found in map(of, (now, several))] == [(1, 3), (2, 3)]
+
+
 async def test_a_game_without_costs_has_its_measurements_and_the_command_that_measures_them(client: httpx.AsyncClient):
     shown = (await client.get("/api/v1/runs/golden/cluster")).json()
     assert "zerofleet bench" in shown["fault"]

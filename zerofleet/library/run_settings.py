@@ -20,7 +20,7 @@ class Setting(Value):
     """Dotted name, such as `search.simulations`."""
     value: str
     preset_value: str | None
-    """Value of the preset; None for a setting of one service."""
+    """Value of the preset; None for a setting of one service, and for the devices."""
 
 
 class RunSettings(Value):
@@ -58,7 +58,8 @@ def _changed(found: Experiment) -> tuple[Setting, ...]:
         for name, value in found.settings.items()
         if name.partition(".")[0] in SERVICES
     )
-    return (*changed, *of_services)
+    devices = [Setting(name="devices", value=",".join(found.devices), preset_value=None)] if found.devices else []
+    return (*changed, *devices, *of_services)
 
 
 def _of_part(part: str, base: BaseModel, chosen: BaseModel) -> list[Setting]:
