@@ -21,6 +21,7 @@ from zerofleet.supervisor.readings import Readings, ServiceReading
 PAGE = Path(__file__).parents[2] / "docs" / "observability.md"
 EXTRA = ("loss_opponents", "loss_plies_left", "loss_reply")
 SERVICE = ServiceReading("trainer", ChildState.READY, 1.0, 0, 1 << 20)
+SERVER = SERVICE._replace(name="inference_server-0", device="cuda:0", share=0.5)
 
 
 def series_of(
@@ -46,8 +47,8 @@ def _rows(part: str) -> list[list[str]]:
 
 
 def test_the_documents_name_the_place_of_every_figure_that_trainer_and_supervisor_write():
-    written = row(Readings(losses={"policy": 1.0}, services=(SERVICE,)))
-    names = {re.sub(r"^loss_.*", "loss_HEAD", re.sub(r"^memory_.*", "memory_SERVICE", name)) for name in written}
+    written = row(Readings(losses={"policy": 1.0}, services=(SERVICE, SERVER)))
+    names = {re.sub(r"^loss_.*", "loss_HEAD", re.sub(r"^(memory|share)_.*", r"\1_SERVICE", name)) for name in written}
     charts, places = tables_of_the_page()
     assert charts.keys() | places.keys() == {*FIGURES, *names}
     assert not charts.keys() & places.keys()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from games.core import make
 from gatekeeper.settings import GatekeeperSettings
 from inference_server.device_report import check_present
 from inference_server.settings import ServerSettings
@@ -19,7 +22,7 @@ from zerofleet.service.settings import read_settings
 from zerofleet.storage.run_paths import LONGEST_SOCKET_PATH, RunPaths
 from zerofleet.storage.runs import RunDirectory
 from zerofleet.supervisor import RunRequest
-from zerofleet.supervisor.borrowed import live_address
+from zerofleet.supervisor.borrowed import gatekept, live_address
 from zerofleet.supervisor.child import ChildPlan
 from zerofleet.supervisor.device_check import require_devices
 from zerofleet.supervisor.fleet import plan_fleet
@@ -127,3 +130,24 @@ def test_commands_use_the_first_live_server_of_several(tmp_path: Path) -> None:
     assert live_address(paths, "inference_server") == "unix:/1"
     paths.announce("inference_server-1").unlink()
     assert live_address(paths, "inference_server") == "unix:/2"
+
+
+async def test_a_gatekeeper_that_is_started_for_a_promotion_loads_on_all_live_servers(tmp_path: Path, monkeypatch) -> None:
+    paths = RunPaths(tmp_path)
+    paths.services.mkdir()
+    for index in range(2):
+        text = f'{{"pid": {os.getpid()}, "address": "{paths.device_address(index)}", "metrics_port": 1}}'
+        paths.announce(f"inference_server-{index}").write_text(text)
+    started: list[tuple[str, ...]] = []
+
+    @contextlib.asynccontextmanager
+    async def start(service: str, *given: object, token: str) -> AsyncIterator[tuple[str, str]]:
+        started.append((service, *map(str, given[2:]), token))
+        yield "unix:/started.sock", token
+
+    monkeypatch.setattr("zerofleet.supervisor.borrowed._started", start)
+    async with gatekept(paths, make("tic_tac_toe")) as address:
+        assert address == "unix:/started.sock"
+    both = f"{paths.device_address(0)},{paths.device_address(1)}"
+    ours = ("--inference-address", paths.device_address(0), "--control-address", both)
+    assert started == [("gatekeeper", "--by-hand-only", "true", *ours, "")]

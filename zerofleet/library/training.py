@@ -48,7 +48,7 @@ def train(
         minutes: Minutes until the run ends by itself; None: until it is stopped.
         run_dir: Run directory, by default `runs/<game>-<preset>` as for `zerofleet run`.
         seed: Seed of a new run; a run that is continued keeps its own.
-        workers: Self-play processes.
+        workers: Self-play processes; a run on several devices that is continued has at least one for each.
         settings: Parameters of the game (`"rows": 4`), numbers of the preset (`"search.simulations": 50`) and settings of
             services (`"trainer.log_level": "debug"`), under the names of `--set`. A run that is continued keeps its own
             numbers and settings, apart from these.
@@ -66,18 +66,19 @@ def train(
     root = default_directory(built, preset) if run_dir is None else Path(run_dir)
     own = kept_experiment(root)
     continued = own if own is not None and own.game == name else None  # a run of another game is refused
+    devices = () if continued is None else continued.devices
     request = RunRequest(
         game=name,
         run_dir=root,
         parameters=changed_parameters(built),
         preset=preset,
         duration_s=None if minutes is None else 60.0 * minutes,
-        workers=workers,
+        workers=max(workers, len(devices)),
         seed=seed,
         overrides=overrides,
         configured={} if continued is None else continued.settings,
         secrets=() if continued is None else continued.secrets,
-        devices=() if continued is None else continued.devices,
+        devices=devices,
     )
     with contextlib.ExitStack() as stack:
         console = _console() if progress else _silent(stack)
