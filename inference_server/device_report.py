@@ -19,7 +19,7 @@ def check_present(devices: Sequence[str], gpus: int) -> None:
     known = ["cpu", *(f"cuda:{number}" for number in range(gpus))]
     if missing := [device for device in devices if device not in known]:
         found = {0: "no GPU", 1: "1 GPU"}.get(gpus, f"{gpus} GPUs")
-        raise ConfigurationError(f"device {missing[0]} does not exist: torch finds {found}; want one of {', '.join(known)}")
+        raise ConfigurationError(f"device {missing[0]} does not exist: torch finds {found}; want {' or '.join(known)}")
 
 
 def main() -> int:

@@ -109,5 +109,5 @@ async def test_a_device_that_does_not_exist_is_refused_before_a_run_is_created(s
         text = await run.rest()
     assert run.process.returncode == 2
     assert text.startswith("error: device cuda:999 does not exist: torch finds ")
-    assert "want one of cpu" in text
+    assert "; want cpu" in text
     assert not (tmp_path / "run").exists()
