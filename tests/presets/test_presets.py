@@ -74,7 +74,7 @@ def test_every_table_is_of_a_game_that_exists():
 def test_the_files_of_the_presets_are_found_as_resources_of_the_package():
     data = files("zerofleet.presets") / "data"
     assert {entry.name for entry in (data / "sizes").iterdir()} == {f"{size}.toml" for size in PRESETS}
-    assert tomllib.loads((data / "games" / "othello.toml").read_text("utf-8"))["laptop"]["selfplay"] == {"slots": 256}
+    assert tomllib.loads((data / "games" / "othello.toml").read_text("utf-8"))["gpu"]["selfplay"] == {"slots": 256}
 
 
 def test_the_numbers_of_every_game_and_size_are_the_golden_ones():
