@@ -101,7 +101,7 @@ def _reason(message: str) -> str:
         if line.strip().startswith(_ENDS_OF_REASON):
             break
         told.append(line.strip().removeprefix(">>> "))
-    return _NOTE.sub("", " ".join(" ".join(told).split())) or message.splitlines()[0]
+    return _NOTE.sub("", " ".join(" ".join(told).split())) or message.partition("\n")[0]
 
 
 def _rules() -> Iterator[_Rule]:
