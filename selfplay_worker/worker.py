@@ -11,7 +11,7 @@ import functools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import structlog
 
@@ -52,6 +52,7 @@ from zerofleet.telemetry import metrics
 __all__ = ["SelfPlay", "make_block", "make_crew", "serve"]
 
 ASK_AGAIN_S, MAX_PAUSE_S = 0.5, 5.0  # pauses while the gatekeeper is away or overloaded
+LAST_FLUSH_S = 5.0  # for finished games where the worker fails
 _KEPT = 4  # versions in memory: running games may need the one before the last
 
 log = structlog.get_logger()
@@ -156,6 +157,11 @@ class SelfPlay:
                 try:
                     await self._play_warm_start(service, has_champion)
                     await self._play(service)
+                except Exception:  # of a lane, such as a fault in the rules: the games before it are good
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LAST_FLUSH_S):
+                            await self._publisher.flush()
+                    raise
                 finally:
                     self._lanes_ended.set()
                 await self._publisher.flush()

@@ -27,6 +27,8 @@ class MemoryStream:
         self.away = False
         self.refuses: set[int] = set()
         """Numbers of the calls that are refused for good."""
+        self.turns = 0
+        """Turns of the event loop that a call takes."""
         self.open = asyncio.Event()
         self.open.set()
         self.reached: asyncio.Queue[int] = asyncio.Queue()
@@ -34,6 +36,8 @@ class MemoryStream:
     async def publish(self, uid: str, payload: bytes) -> None:
         self.calls += 1
         await self.open.wait()
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
         if self.calls in self.refuses:
             raise InvalidRequest("the game is too large")
         if self.away:
@@ -49,12 +53,15 @@ class MemoryStream:
 
 
 class SwitchableEvaluator:
-    """Uniform answers for the served versions; can be away."""
+    """Uniform answers for the served versions; can be away, or break."""
 
     def __init__(self, players: int, served: Sequence[int] = (1,)) -> None:
         self._uniform = UniformEvaluator(players)
         self.served = set(served)
         self.away = False
+        self.breaks_at = 0
+        """Number of the request from which all fail by a defect; 0: none."""
+        self.broken = asyncio.Event()
         self.asked: list[int] = []
         self.reached: asyncio.Queue[int] = asyncio.Queue()
 
@@ -62,6 +69,9 @@ class SwitchableEvaluator:
         await asyncio.sleep(0)
         self.asked.append(int(version))
         self.reached.put_nowait(int(version))
+        if self.breaks_at and len(self.asked) >= self.breaks_at:
+            self.broken.set()
+            raise RuntimeError("a defect")
         if self.away:
             raise Unavailable("the server is away")
         if version not in self.served:

@@ -12,8 +12,10 @@ from worker_at_work import changed, value_of, working
 
 from games.core import Game
 from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.worker import SelfPlay
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import decode_record, validate
+from zerofleet.service.lifecycle import Service, serve_until_drained
 from zerofleet.telemetry import metrics, tracing
 from zerofleet.telemetry.tracing_sdk import otlp_provider
 
@@ -142,6 +144,26 @@ async def test_a_stream_gets_every_game_after_an_outage(
         stream.away = False
         await stream.until(10)
     assert sum(value_of(child) for child in metrics.GAMES_FINISHED._metrics.values()) - before == len(stream.published)
+
+
+async def test_a_worker_that_fails_publishes_its_finished_games_first(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
+) -> None:
+    before = sum(value_of(child) for child in metrics.GAMES_FINISHED._metrics.values())
+    stream.open.clear()
+    stream.turns, evaluator.breaks_at = 100, 60
+    promotions.promote(1)
+
+    async def main(service: Service) -> None:
+        await SelfPlay(game, settings, evaluator=evaluator, stream=stream).run(service, promotions.watch())
+
+    async with asyncio.TaskGroup() as group:
+        worker = group.create_task(serve_until_drained(main, settings))
+        await evaluator.broken.wait()
+        stream.open.set()
+    assert worker.result() == 1
+    finished = sum(value_of(child) for child in metrics.GAMES_FINISHED._metrics.values()) - before
+    assert finished == len(stream.published) > 0
 
 
 async def test_a_game_refused_by_the_stream_is_counted_and_does_not_block_others(
