@@ -10,7 +10,7 @@ from pathlib import Path
 from games.core import Game
 from inference_server.chosen_backend import open_backend
 from inference_server.network import Network
-from inference_server.settings import Precision
+from inference_server.settings import BackendChoice, Precision
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
 from zerofleet.contracts.model_checks import MODEL_FILE
@@ -23,7 +23,14 @@ __all__ = ["random_network"]
 
 @contextmanager
 def random_network(
-    game: Game, *, blocks: int, channels: int, device: str, max_batch: int, precision: Precision = "auto"
+    game: Game,
+    *,
+    blocks: int,
+    channels: int,
+    device: str,
+    max_batch: int,
+    precision: Precision = "auto",
+    backend: BackendChoice = "auto",
 ) -> Iterator[Network]:
     """Yield a residual network on a device, warmed up to `max_batch`; its files are removed at the end."""
     settings = NetworkSettings(blocks=blocks, channels=channels)
@@ -32,4 +39,4 @@ def random_network(
         version = export_network(store, game, new_network(game.spec(), settings, seed=0), settings, lineage=Lineage())
         model = model_name(game)
         path, manifest = store.directory(model, version) / MODEL_FILE, store.verify(model, version)
-        yield open_backend(device, precision).load(path, manifest, max_batch=max_batch)
+        yield open_backend(device, precision, choice=backend).load(path, manifest, max_batch=max_batch)

@@ -17,9 +17,9 @@ bfloat16, batch 512):
 
 A CPU therefore gets all of them, and bfloat16 on request. Batches of 128 reach 90 % of the best throughput. Two threads on
 two cores nearly double it on an idle machine, and fall to a fraction of one thread next to other busy processes, since the
-threads synchronise at every layer; hence one thread by default. On a GPU (`inference_server.gpu`, which has not run on a
-card yet): half precision from norms folded in float64, channels last, batches padded to the rungs of a ladder, two in
-flight, each step on a stream of its own, and float32 without TF32.
+threads synchronise at every layer; hence one thread by default. On a GPU (`inference_server.gpu`): half precision from norms
+folded in float64, channels last, batches padded to the rungs of a ladder, two in flight, each step on a stream of its own,
+and float32 without TF32.
 """
 
 from __future__ import annotations

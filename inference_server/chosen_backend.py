@@ -2,8 +2,7 @@
 
     device   `backend`      backends, in order; the second evaluates what the first does not support
     CPU      auto           the compiled kernel, TorchScript
-    GPU      auto           TorchScript: the graphs have not run on a card yet (docs/decisions/0021-gpu-runner.md)
-    GPU      cuda           graphs, TorchScript
+    GPU      auto, cuda     graphs (docs/decisions/0021-gpu-runner.md), TorchScript
     any      torchscript    TorchScript
     CPU      native         the compiled kernel alone
 
@@ -73,13 +72,13 @@ def choose_backend(device: str, precision: Precision, threads: int, *, choice: B
     asked = None if is_cpu(device) else open_torch(device, precision, threads, slots=slots)
     on_gpu = asked is not None and asked.on_gpu
     arithmetic = number_format(precision, on_gpu=on_gpu)
-    if choice == "cuda":
+    if choice == "cuda" or (choice == "auto" and on_gpu):
         torch_backend = asked or open_torch("cpu", precision, threads)
         graphs = open_cuda(torch_backend)
         return Choice(
             ChosenBackend(graphs, torch_backend),
             f"cuda in {arithmetic} on {torch_backend.device}, torchscript for other networks",
-            "backend=cuda; it has not run on a card before",
+            "a GPU" if choice == "auto" else "backend=cuda",
         )
     reason = "backend=torchscript"
     if choice != "torchscript":
@@ -88,8 +87,6 @@ def choose_backend(device: str, precision: Precision, threads: int, *, choice: B
             return _native(precision, threads, choice, asked)
         if choice == "native":
             raise ConfigurationError(f"backend=native: {reason}; use backend=auto")
-        if on_gpu:
-            reason = "a GPU; the graphs of backend=cuda have not run on a card yet"
     torch_backend = asked or open_torch("cpu", precision, threads)
     return Choice(torch_backend, f"torchscript in {arithmetic} on {'a GPU' if on_gpu else 'the CPU'}", reason)
 

@@ -50,9 +50,9 @@ class ServerSettings(StoreSettings):
     not for comparing servers. A version whose golden positions differ too much in reduced precision is served in float32."""
     backend: BackendChoice = "auto"
     """Program that evaluates networks. auto is the compiled kernel (native) for residual towers on a CPU with AVX2, AVX-512
-    or AMX, and TorchScript for everything else, also on a GPU; the log and a metric name the backend of each version. native
-    rejects a version that the kernel does not support. cuda evaluates residual towers on a GPU as recorded graphs and
-    everything else in TorchScript; it has not run on a card yet, so it is never the default."""
+    or AMX, recorded graphs (cuda) for those on a GPU, and TorchScript for everything else; the log and a metric name the
+    backend of each version. native rejects a version that the kernel does not support. cuda is auto on a GPU, and refuses a
+    CPU."""
 
     token: SecretStr | None = None
     """Secret required in the metadata `x-zerofleet-token` to load, unload and list models. Without one these calls are

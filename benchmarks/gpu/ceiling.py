@@ -22,7 +22,7 @@ import numpy as np
 import games
 from benchmarks.random_network import random_network
 from inference_server.network import Network
-from inference_server.settings import Precision
+from inference_server.settings import BackendChoice, Precision
 from zerofleet.contracts.encodings import sample_positions
 from zerofleet.service import logs
 
@@ -92,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--batches", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096, 8192, 16384])
     parser.add_argument("--device", default="auto", help="as of the inference server, such as cuda:0")
     parser.add_argument("--precision", choices=get_args(Precision), default="auto")
+    parser.add_argument("--backend", choices=get_args(BackendChoice), default="auto")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="shortest turn of a batch size")
     parser.add_argument("--json", action="store_true")
@@ -100,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     game = games.make(given.game)
     positions = sample_positions(game, games=SAMPLED_GAMES, seed=0)
     size = {"blocks": given.blocks, "channels": given.channels}
-    device = {"device": given.device, "precision": given.precision}
+    device = {"device": given.device, "precision": given.precision, "backend": given.backend}
     with random_network(game, **size, **device, max_batch=max(given.batches)) as network:
         found = measure(network, positions, given.batches, rounds=given.rounds, seconds=given.seconds)
         about = {"game": given.game, **size, "device": given.device, "backend": network.backend, "precision": network.precision}

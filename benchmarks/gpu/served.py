@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, get_args
 
 import games
-from inference_server.settings import Precision
+from inference_server.settings import BackendChoice, Precision
 from zerofleet.cli.bench.serve import run
 from zerofleet.errors import Unavailable
 
@@ -70,9 +70,11 @@ def main(arguments: Sequence[str] | None = None, *, serve: Callable[..., dict[st
     parser.add_argument("--seconds", type=float, default=30.0, help="length of each measurement")
     parser.add_argument("--device", default="auto", help="as of the inference server, such as cuda:0")
     parser.add_argument("--precision", choices=get_args(Precision), default="auto")
+    parser.add_argument("--backend", choices=get_args(BackendChoice), default="auto")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
-    game, server = games.make(given.game), ["--device", given.device, "--precision", given.precision]
+    game = games.make(given.game)
+    server = ["--device", given.device, "--precision", given.precision, "--backend", given.backend]
     size = f"{given.blocks}x{given.channels}"
     if not given.json:
         sys.stdout.write(f"{given.game}, preset {given.preset}, network {size}, device {given.device}\n\n")

@@ -4,7 +4,7 @@
                                  └► tower, fused or plain convolutions ──► near?  the first that is, each refusal logged
                                        └► warmed up at every rung ──► recorded ──► every graph near? ──► service
 
-Nothing here has run on a card yet (docs/decisions/0021-gpu-runner.md), so it is used on request alone (`backend=cuda`).
+The default on a GPU; docs/decisions/0021-gpu-runner.md has what ran on a card.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class CudaBackend:
         network = DeviceNetwork(slots, backend=f"cuda_{kind}", precision=name)
         warm_up(network, manifest, sizes=sizes, passes=_WARM_UP_PASSES)
         slots.record()
+        self._accelerator.trim()
         slots.enter_service()  # graphs run on its streams alone
         self._check_graphs(network, manifest, exact, sizes=sizes)
         return network

@@ -86,7 +86,7 @@ def test_the_size_of_the_network_reaches_the_services_and_is_reset(monkeypatch, 
         return dict(FIGURES, workers=workers)
 
     assert served.main(["--blocks", "6", "--channels", "96", "--workers", "4", "8", "--device", "cuda:0"], serve=serve) == 0
-    server = ["--device", "cuda:0", "--precision", "auto"]
+    server = ["--device", "cuda:0", "--precision", "auto", "--backend", "auto"]
     assert seen == [("gpu", 4, server, "6"), ("gpu", 8, server, "6")]
     assert os.environ["ZEROFLEET_NETWORK__BLOCKS"] == "2"
     assert "ZEROFLEET_NETWORK__CHANNELS" not in os.environ

@@ -71,6 +71,7 @@ class StandIn:
         self.gate = threading.Event()
         """Closed: no event completes."""
         self.gate.set()
+        self.trims = 0
         self._events = 0
         self._here = threading.local()
 
@@ -105,6 +106,10 @@ class StandIn:
 
     def pool(self) -> object:
         return object()
+
+    def trim(self) -> None:
+        assert self.recording is None, "no memory is given back while a graph is recorded"
+        self.trims += 1
 
     def capture(self, work: Callable[[], None], pool: object) -> StandInGraph:
         assert self.current() is self.loading

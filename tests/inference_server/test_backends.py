@@ -236,9 +236,11 @@ def asked(monkeypatch) -> list[tuple[str, str]]:
         def __init__(self, name: str, precision: str, threads: int, *, slots: int = 0) -> None:
             super().__init__()
             self.on_gpu = name == "cuda:0"
+            self.device = name
             opened.append((name, precision))
 
     monkeypatch.setattr(chosen_backend, "open_torch", Opened)
+    monkeypatch.setattr(chosen_backend, "open_cuda", lambda opened: opened)
     monkeypatch.setattr(chosen_backend, "_BY_DEFAULT", tuple(known.name for known in library.find().instructions))
     return opened
 

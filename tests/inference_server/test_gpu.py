@@ -1,4 +1,4 @@
-"""Networks on a device with streams: the code for CUDA, on a stand-in on the CPU. None of it has run on a card."""
+"""Networks on a device with streams: the code for CUDA, on a stand-in on the CPU."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from games.core import make
 from inference_server import chosen_backend
 from inference_server.backend import TorchBackend, torch_device
 from inference_server.chosen_backend import ChosenBackend, open_backend
+from inference_server.gpu.accelerator import Cuda
 from inference_server.gpu.backend import CudaBackend
 from inference_server.gpu.folding import fold_norms
 from inference_server.gpu.ladder import rung_of, rungs
@@ -417,21 +418,44 @@ def test_a_gpu_has_a_number_without_which_no_thread_can_be_bound_to_it(setting, 
     assert str(torch_device(setting, has_gpu=has_gpu)) == device
 
 
-def test_graphs_are_selected_by_the_setting_alone(monkeypatch, device):
+def test_memory_of_unloaded_versions_is_looked_after_at_each_load(exported, device):
+    backend = towers(device)
+    for _ in range(3):
+        backend.load(*exported, max_batch=8)
+    assert device.trims == 3
+
+
+def test_torch_gives_memory_back_once_much_of_it_is_without_content(monkeypatch):
+    returned = []
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 1 << 30)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: returned.append(1))
+    cuda = object.__new__(Cuda)
+    cuda.device = torch.device("cuda:0")
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 3 << 30)
+    cuda.trim()
+    assert not returned
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: (3 << 30) + 1)
+    cuda.trim()
+    assert returned
+
+
+def test_a_gpu_has_graphs_unless_torchscript_is_asked_for(monkeypatch, device):
     opened = scripts(device)
     monkeypatch.setattr(chosen_backend, "is_cpu", lambda name: False)
     monkeypatch.setattr(chosen_backend, "open_torch", lambda *_, **__: opened)
     monkeypatch.setattr(TorchBackend, "on_gpu", True)
     with structlog.testing.capture_logs() as logged:
-        backend = open_backend("cuda:0", choice="cuda")
-        assert open_backend("cuda:0") is opened
-    assert isinstance(backend, ChosenBackend)
-    assert backend.slots == opened.slots == 2
+        backends = [open_backend("cuda:0", choice=choice) for choice in ("auto", "cuda")]
+        assert open_backend("cuda:0", choice="torchscript") is opened
+    for backend in backends:
+        assert isinstance(backend, ChosenBackend)
+        assert backend.slots == opened.slots == 2
     assert [line["backend"] for line in logged] == [
+        "cuda in float16 on cpu, torchscript for other networks",
         "cuda in float16 on cpu, torchscript for other networks",
         "torchscript in float16 on a GPU",
     ]
-    assert "have not run on a card yet" in logged[1]["reason"]
+    assert [line["reason"] for line in logged] == ["a GPU", "backend=cuda", "backend=torchscript"]
 
 
 def test_graphs_without_a_gpu_are_refused():
