@@ -86,4 +86,4 @@ async def started(log: Path, *command: str, threads: int, python: str = sys.exec
     finally:
         if process.returncode is None:
             process.terminate()
-        await process.communicate()
+        await process.wait()  # not `communicate`: a cancelled measurement may still read the pipe
