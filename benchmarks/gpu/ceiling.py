@@ -8,21 +8,19 @@ turns, so that other load and the card's clock affect all. Weights are random, w
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import get_args
 
 import numpy as np
 
 import games
+from benchmarks.network_options import command_line
 from benchmarks.random_network import random_network
 from inference_server.network import Network
-from inference_server.settings import BackendChoice, Precision
 from zerofleet.contracts.encodings import sample_positions
 from zerofleet.service import logs
 
@@ -85,17 +83,10 @@ def _rate(rows: int, rates: Sequence[float]) -> Rate:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print a table, or JSON; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.ceiling", description=__doc__.splitlines()[0])
-    parser.add_argument("--game", default="connect_four")
-    parser.add_argument("--blocks", type=int, default=4, help="residual blocks of the network")
-    parser.add_argument("--channels", type=int, default=64)
+    parser = command_line("ceiling", __doc__.splitlines()[0])
     parser.add_argument("--batches", type=int, nargs="+", default=[256, 512, 1024, 2048, 4096, 8192, 16384])
-    parser.add_argument("--device", default="auto", help="as of the inference server, such as cuda:0")
-    parser.add_argument("--precision", choices=get_args(Precision), default="auto")
-    parser.add_argument("--backend", choices=get_args(BackendChoice), default="auto")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="shortest turn of a batch size")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     logs.configure("warning", "auto", "ceiling")
     game = games.make(given.game)

@@ -8,16 +8,15 @@ server's settings, whose largest batch is 1,024. `benchmarks.gpu.ceiling` has la
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, get_args
+from typing import Any
 
 import games
-from inference_server.settings import BackendChoice, Precision
+from benchmarks.network_options import command_line
 from zerofleet.cli.bench.serve import run
 from zerofleet.errors import Unavailable
 
@@ -61,17 +60,10 @@ def main(arguments: Sequence[str] | None = None, *, serve: Callable[..., dict[st
 
     `serve` measures as `zerofleet.cli.bench.serve.run` does.
     """
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.served", description=__doc__.splitlines()[0])
-    parser.add_argument("--game", default="connect_four")
+    parser = command_line("served", __doc__.splitlines()[0])
     parser.add_argument("--preset", default="gpu")
-    parser.add_argument("--blocks", type=int, default=4, help="residual blocks of the network")
-    parser.add_argument("--channels", type=int, default=64)
     parser.add_argument("--workers", type=int, nargs="+", default=[4, 8, 12], help="numbers of worker processes")
     parser.add_argument("--seconds", type=float, default=30.0, help="length of each measurement")
-    parser.add_argument("--device", default="auto", help="as of the inference server, such as cuda:0")
-    parser.add_argument("--precision", choices=get_args(Precision), default="auto")
-    parser.add_argument("--backend", choices=get_args(BackendChoice), default="auto")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     game = games.make(given.game)
     server = ["--device", given.device, "--precision", given.precision, "--backend", given.backend]
