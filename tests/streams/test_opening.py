@@ -11,7 +11,7 @@ import pytest
 
 from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
 from zerofleet.storage.streams import GameStream, RedisStream, SqliteStream, open_stream
-from zerofleet.storage.streams.sqlite import SCHEMA
+from zerofleet.storage.streams.sqlite_file import SCHEMA
 
 
 async def uids(stream: GameStream) -> list[str]:

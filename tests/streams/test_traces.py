@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from structlog.testing import capture_logs
 
 from zerofleet.storage.streams import POISON, GameStream, RedisStream, SqliteStream
-from zerofleet.storage.streams.sqlite import SCHEMA
+from zerofleet.storage.streams.sqlite_file import SCHEMA
 from zerofleet.telemetry import tracing
 
 

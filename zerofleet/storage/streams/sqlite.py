@@ -10,20 +10,16 @@ A file deleted during operation is noticed at the next statement: each process l
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import structlog
 
-from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.streams import columns
@@ -38,6 +34,7 @@ from zerofleet.storage.streams.base import (
     StreamStats,
     require_publishable,
 )
+from zerofleet.storage.streams.sqlite_file import Transaction, open_file
 from zerofleet.telemetry import tracing
 
 __all__ = ["SqliteStream"]
@@ -46,46 +43,10 @@ Result = TypeVar("Result")
 
 log = structlog.get_logger()
 
-SCHEMA_VERSION = 1
-BUSY_TIMEOUT_S = 10.0
-"""Maximum wait of a statement for other processes' transactions, which take milliseconds."""
-LOCKED_PAUSE_S = 0.005
-
-SCHEMA = """
-CREATE TABLE entries (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    stream TEXT NOT NULL,
-    uid TEXT NOT NULL,
-    payload BLOB NOT NULL,
-    published_at_s REAL NOT NULL,
-    consumer TEXT,           -- NULL until delivered
-    handle TEXT,             -- which process of that consumer
-    delivered_at_s REAL,
-    deliveries INTEGER NOT NULL DEFAULT 0,
-    traceparent TEXT NOT NULL DEFAULT ''
-);
-CREATE INDEX new_entries ON entries (stream, id) WHERE consumer IS NULL;
-CREATE INDEX pending_entries ON entries (stream, id) WHERE consumer IS NOT NULL;
-CREATE TABLE dead_letters (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    stream TEXT NOT NULL,
-    uid TEXT NOT NULL,
-    payload BLOB NOT NULL,
-    reason TEXT NOT NULL,
-    deliveries INTEGER NOT NULL,
-    size_bytes INTEGER  -- of the whole game, of which payload is the beginning (NULL when it is all of it)
-);
-CREATE INDEX dead_by_stream ON dead_letters (stream, id);
-"""
-# Columns that older files lack. Adding one needs no new version: older programs name the columns they use.
-ADDED_COLUMNS = (
-    ("entries", "traceparent", "ALTER TABLE entries ADD COLUMN traceparent TEXT NOT NULL DEFAULT ''"),
-    ("dead_letters", "size_bytes", "ALTER TABLE dead_letters ADD COLUMN size_bytes INTEGER"),
-)
-
 PUBLISH = """
 INSERT INTO entries (stream, uid, payload, published_at_s, traceparent)
-SELECT :stream, :uid, :payload, :now, :traceparent WHERE (SELECT count(*) FROM entries WHERE stream = :stream) < :high_water
+SELECT :stream, :uid, :payload, :now, :traceparent
+WHERE NOT EXISTS (SELECT 1 FROM lengths WHERE stream = :stream AND entries >= :high_water)
 """
 SELECT_NEW = """
 SELECT id, uid, payload, deliveries, traceparent FROM entries
@@ -111,6 +72,16 @@ INSERT INTO dead_letters (stream, uid, payload, reason, deliveries, size_bytes)
 SELECT stream, uid, substr(payload, 1, ?), ?, deliveries, length(payload) FROM entries WHERE id = ? AND stream = ?
 """
 FORGET_OLD_DEAD = """
+DELETE FROM dead_letters WHERE stream = :stream
+    AND id <= (SELECT id FROM dead_letters WHERE stream = :stream ORDER BY id DESC LIMIT 1 OFFSET :kept)
+"""
+STATS = """
+SELECT coalesce((SELECT entries FROM lengths WHERE stream = :stream), 0), count(*),
+    min(CASE WHEN typeof(published_at_s) = 'real' THEN published_at_s END),
+    (SELECT count(*) FROM dead_letters WHERE stream = :stream)
+FROM entries WHERE stream = :stream AND consumer IS NOT NULL
+"""
+DEAD = """
 DELETE FROM dead_letters WHERE stream = :stream
     AND id <= (SELECT id FROM dead_letters WHERE stream = :stream ORDER BY id DESC LIMIT 1 OFFSET :kept)
 """
@@ -224,20 +195,9 @@ class SqliteStream:
             )
             self._close()
         if self._connection is None:
-            self._connection = self._open()
+            self._connection = open_file(self._path)
             self._opened = _identity(self._path)
         return self._connection
-
-    def _open(self) -> sqlite3.Connection:
-        with _creation(self._path):
-            connection = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-            connection.text_factory = columns.text
-            try:
-                _prepare(connection, self._path)
-            except BaseException:
-                connection.close()
-                raise
-        return connection
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -262,7 +222,7 @@ class SqliteStream:
         if not any(database.execute(query, where).fetchone() for query in (SELECT_LEFT, SELECT_NEW)):
             return []  # without the write lock: a waiting consumer polls every `poll_s`
         deliveries: list[Delivery] = []
-        with _Transaction(database):
+        with Transaction(database):
             for query in (SELECT_LEFT, SELECT_NEW):
                 rows = database.execute(query, where | {"limit": limit - len(deliveries)}).fetchall()
                 for entry_id, uid, payload, count, traceparent in rows:
@@ -277,17 +237,17 @@ class SqliteStream:
         return deliveries
 
     def _give_back(self, deliveries: list[Delivery]) -> None:
-        with _Transaction(self._database()):
+        with Transaction(self._database()):
             self._database().executemany(GIVE_BACK, [(int(delivery.entry_id), self._handle) for delivery in deliveries])
 
     def _delete(self, entry_ids: list[int]) -> None:
         crash_point("stream_before_acknowledge")
-        with _Transaction(self._database()):
+        with Transaction(self._database()):
             self._database().executemany(DELETE, [(entry_id, self._name) for entry_id in entry_ids])
         crash_point("stream_after_acknowledge")
 
     def _bury(self, entry_id: int, reason: str) -> None:
-        with _Transaction(self._database()):
+        with Transaction(self._database()):
             self._bury_in_transaction(self._database(), entry_id, reason)
 
     def _bury_in_transaction(self, database: sqlite3.Connection, entry_id: int, reason: str) -> None:
@@ -305,19 +265,6 @@ class SqliteStream:
         return [DeadLetter(str(entry_id), *fields) for entry_id, *fields in rows]
 
 
-class _Transaction:
-    """Several statements as one atomic transaction."""
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-
-    def __enter__(self) -> None:
-        self._database.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self._database.execute("COMMIT" if kind is None else "ROLLBACK")
-
-
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return device and inode of a file, None if it is absent."""
     try:
@@ -325,58 +272,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
-
-
-@contextmanager
-def _creation(path: Path) -> Iterator[None]:
-    """Exclude other processes while a missing file is created; remove what a deleted one has left beside it.
-
-    A process with the deleted file open shares `-shm` by its name: a new file must begin with a new one.
-    """
-    if path.exists() or not path.parent.is_dir():
-        yield
-        return
-    lock = open_plain(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not path.exists():
-            for suffix in ("-wal", "-shm"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
-        yield
-    finally:
-        os.close(lock)
-
-
-def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch the file to write-ahead logging. During a concurrent switch SQLite fails at once, despite its timeout."""
-    deadline_s = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline_s:
-                raise
-            time.sleep(LOCKED_PAUSE_S)
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables in a new file; reject a file that is not a stream or of another version."""
-    _log_ahead(connection)
-    connection.execute("PRAGMA synchronous = NORMAL")
-    with _Transaction(connection):  # two processes may open a new file at once
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == SCHEMA_VERSION:
-            for table, column, statement in ADDED_COLUMNS:
-                if column not in {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}:
-                    connection.execute(statement)
-            return
-        if version != 0 or connection.execute("SELECT count(*) FROM sqlite_master").fetchone() != (0,):
-            raise RunDirectoryError(
-                f"{path} is of version {version} or is not a game stream; this program reads {SCHEMA_VERSION}"
-            )
-        for statement in SCHEMA.split(";"):
-            connection.execute(statement)
-        # Ids of a file that was deleted are not given again: a late acknowledgement must not remove another game.
-        connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('entries', ?)", (time.time_ns() // 1000,))
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
