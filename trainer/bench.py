@@ -10,14 +10,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import multiprocessing
 import random
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import aclosing, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
 
@@ -31,7 +33,7 @@ from trainer.network import new_network
 from trainer.process_group import ProcessGroup
 from trainer.ranks import Ranks, choose_device, place_in
 from trainer.samples import Samples, extract
-from trainer.service import make_intake
+from trainer.service import make_intake, open_reader
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from trainer.training import Training
@@ -44,7 +46,7 @@ from zerofleet.service import logs
 from zerofleet.service.allocator import keep_freed_memory
 from zerofleet.service.settings import inherited_environment
 from zerofleet.storage.run_paths import RunPaths
-from zerofleet.storage.streams import GameStream, open_stream
+from zerofleet.storage.streams import open_stream
 
 __all__ = ["TrainFigures", "measure"]
 
@@ -80,8 +82,14 @@ class TrainFigures:
     """Samples of these games."""
     fed_games_per_second: float
     """Publication rate in the third measurement."""
+    fed_games_taken_per_second: float
+    """Games stored by the intake meanwhile; less than those published when it cannot keep up."""
     fed_samples_per_second: float
     """Training throughput in the third measurement."""
+    fed_step_ms: float
+    """Time of a step in the third measurement, beside the intake."""
+    intake_processes: str
+    """Processes that read the games, as set."""
     wait_share: float
     """Share of that time in which the learner waited for games."""
     reuse: float
@@ -97,17 +105,28 @@ class TrainFigures:
 
 
 def measure(
-    game: Game, preset: str, *, seconds: float, games_per_second: float, seed: int = 0, ranks: Ranks | None = None
+    game: Game,
+    preset: str,
+    *,
+    seconds: float,
+    games_per_second: float,
+    seed: int = 0,
+    ranks: Ranks | None = None,
+    intake_processes: Literal["auto"] | int = "auto",
 ) -> TrainFigures:
-    """Measure intake, steps, and the whole at `games_per_second`, each for `seconds`; `ranks` share the steps."""
+    """Measure intake, steps, and the whole at `games_per_second`, each for `seconds`; `ranks` share the steps.
+
+    `intake_processes`: see `TrainerSettings`.
+    """
     ranks, records = ranks or Ranks(), _records(game, seed)
     with tempfile.TemporaryDirectory(prefix="zerofleet-bench-") as directory:
         settings = _settings(game, preset, Path(directory), seed)
+        settings = settings.model_copy(update={"intake_processes": intake_processes})
         torch.set_num_threads(settings.train.threads)
         keep_freed_memory()
         window, validated, received = _fill(game, settings, records, seconds)
         step_s, step_cpu_s = _steps(game, settings, window, seconds, ranks)
-        training, fed = asyncio.run(
+        training, fed, taken = asyncio.run(
             _whole(game, settings, records, seconds=seconds, games_per_second=games_per_second, ranks=ranks)
         )
         on_disk = sum(file.stat().st_size for file in RunPaths(settings.run_dir).replay.iterdir() if file.is_file())
@@ -129,7 +148,10 @@ def measure(
         games_validated_per_second=round(validated, 1),
         samples_received_per_second=round(received, 1),
         fed_games_per_second=round(fed, 1),
+        fed_games_taken_per_second=round(taken, 1),
         fed_samples_per_second=round(figures.samples / elapsed_s, 1),
+        fed_step_ms=round(figures.busy_s / max(1, figures.steps) * 1e3, 2),
+        intake_processes=str(intake_processes),
         wait_share=round(figures.wait_s / elapsed_s, 4),
         reuse=round(training.learner.reuse, 3),
         plies_per_game=round(sum(len(decode_record(one).moves) for one in records) / len(records), 2),
@@ -184,49 +206,73 @@ def _steps(game: Game, settings: TrainerSettings, window: SampleWindow, seconds:
 
 async def _whole(
     game: Game, settings: TrainerSettings, records: list[bytes], *, seconds: float, games_per_second: float, ranks: Ranks
-) -> tuple[Training, float]:
-    """Run intake and learner beside a feeder; return the training, and the games published per second."""
-    training = open_training(settings, game, device=choose_device(settings.device, ranks.place), ranks=ranks)
+) -> tuple[Training, float, float]:
+    """Run intake and learner beside a feeder; return the training, and the games published and taken per second."""
+    device = choose_device(settings.device, ranks.place)
+    training = open_training(settings, game, device=device, ranks=ranks)
     ranks.invite(training.learner.invited(training.accounts))
     loop = asyncio.get_running_loop()
     with (
         ThreadPoolExecutor(1, thread_name_prefix="learner") as learner,
         ThreadPoolExecutor(1, thread_name_prefix="intake") as taker,
+        closing(open_reader(training, device)) as reader,
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as feeder,
     ):
+        rate, count = games_per_second, round(games_per_second * seconds)
+        await loop.run_in_executor(feeder, _prepare, game.spec().name, parameters_text(game), settings.seed, count)
+        first = [(f"{0:032x}", records[0])]  # the start of its processes is no part of the measurement
+        await loop.run_in_executor(taker, reader.read, first)
         async with aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream:
             awake = asyncio.Event()
             rng = random.Random(settings.seed)  # noqa: S311 - jitter, not a secret
-            intake = make_intake(training, stream, executor=taker, rng=rng, on_samples=awake.set)
+            intake = make_intake(training, stream, executor=taker, rng=rng, on_samples=awake.set, reader=reader)
             async with asyncio.TaskGroup() as group:
-                feeding = group.create_task(
-                    _feed(stream, game, settings.seed, games_per_second=games_per_second, seconds=seconds)
-                )
+                feeding = loop.run_in_executor(feeder, _feed, settings.stream_url, settings.stream_name, rate, seconds)
                 group.create_task(intake.run())
                 while not feeding.done():
                     began = time.monotonic()
+                    if training.candidate_due:  # its export is no part of this measurement
+                        training.note_candidate(training.accounts.candidate_version)
                     if training.learner.steps_allowed():
                         await loop.run_in_executor(learner, training.train, 0.1, feeding.done)
                         continue
                     awake.clear()
                     waiting = group.create_task(awake.wait())
-                    await asyncio.wait({waiting, feeding}, return_when=asyncio.FIRST_COMPLETED)
+                    either: set[asyncio.Future[Any]] = {waiting, feeding}
+                    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                     waiting.cancel()
                     training.count_wait(time.monotonic() - began)
+                taken = len(training.replay.log)
                 await intake.stop()
     training.replay.close()
-    return training, feeding.result()
+    return training, await feeding, taken / seconds
 
 
-async def _feed(stream: GameStream, game: Game, seed: int, *, games_per_second: float, seconds: float) -> float:
-    """Publish new games at a steady rate for `seconds`; return the achieved rate."""
+_prepared: list[tuple[str, bytes]] = []  # in the process that feeds
+
+
+def _prepare(name: str, parameters: dict[str, str], seed: int, count: int) -> None:
+    """Make uid and record of `count` games, none of which is among `_records`."""
+    game = games.core.make(name, **parameters)
+    for number in range(_GAMES, _GAMES + count):
+        uid = f"{number:032x}"
+        _prepared.append((uid, encode_record(random_game(game, seed + number), worker_id="bench", uid=uid)))
+
+
+def _feed(url: str, name: str, games_per_second: float, seconds: float) -> float:
+    """Publish the prepared games at a steady rate for `seconds`; return the achieved rate."""
+    return asyncio.run(_publish(url, name, games_per_second, seconds))
+
+
+async def _publish(url: str, name: str, games_per_second: float, seconds: float) -> float:
     loop = asyncio.get_running_loop()
-    began, count = loop.time(), 0
-    while (elapsed := loop.time() - began) < seconds:
-        uid = f"{count + _GAMES:032x}"
-        played = random_game(game, seed + count + _GAMES)
-        await stream.publish(uid, encode_record(played, worker_id="bench", uid=uid))
-        count += 1
-        await asyncio.sleep(max(0.0, count / games_per_second - (loop.time() - began)))
+    async with aclosing(open_stream(url, name=name)) as stream:
+        began, count = loop.time(), 0
+        while (elapsed := loop.time() - began) < seconds:
+            if count < len(_prepared):
+                await stream.publish(*_prepared[count])
+                count += 1
+            await asyncio.sleep(max(0.0, min(count / games_per_second, seconds) - (loop.time() - began)))
     return count / elapsed
 
 
@@ -238,6 +284,9 @@ def main() -> int:
     parser.add_argument("--preset", default="laptop", choices=PRESETS)
     parser.add_argument("--seconds", type=float, default=10.0, help="length of each of the three measurements")
     parser.add_argument("--games-per-second", type=float, default=20.0, help="feed rate of the third measurement")
+    parser.add_argument(
+        "--intake-processes", type=int, metavar="N", help="processes that read games; by default as the trainer"
+    )
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     logs.configure("warning", "auto", "bench")
@@ -252,7 +301,9 @@ def main() -> int:
 def _measure_here(game: Game, given: argparse.Namespace) -> TrainFigures | None:
     """Measure as a single process or as rank 0, or follow rank 0; only the first two return figures."""
     place = place_in(inherited_environment())
-    numbers = {"seconds": given.seconds, "games_per_second": given.games_per_second, "seed": given.seed}
+    numbers: dict[str, Any] = {"seconds": given.seconds, "games_per_second": given.games_per_second, "seed": given.seed}
+    if given.intake_processes is not None:
+        numbers["intake_processes"] = given.intake_processes
     if place.size == 1:
         return measure(game, given.preset, **numbers)
     device = choose_device("auto", place)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from games.core import Game
 from trainer.fleet import Fleet
 from trainer.model_ages import ModelAges
+from trainer.readers.base import Reader, ReadGame, RecordReader, has_agents_only
 from trainer.replay import AcceptedGame, Replay
-from zerofleet.contracts.records import UID_PATTERN, decode_record, validate
-from zerofleet.contracts.wire.records_pb2 import GameRecord
+from zerofleet.contracts.records import UID_PATTERN, decode_record
 from zerofleet.errors import RecordRejected
 from zerofleet.storage.streams import Delivery
 
@@ -58,19 +58,18 @@ class RecordCheck:
         replay: Replay,
         newest_version: Callable[[], int],
         *,
-        warm_start_game: Game | None = None,
+        reader: Reader | None = None,
         champion_version: Callable[[], int] = lambda: 0,
         fleet: Fleet | None = None,
         max_staleness: int = 0,
     ) -> None:
-        """`newest_version`: highest model version ever published. `warm_start_game`: game of the agents, if not `game`.
+        """`newest_version`: highest model version ever published. `reader`: by default one in the calling thread.
 
         `champion_version`: version whose games are never too old, 0 if none. `fleet`: admission by worker. `max_staleness`:
         `TrainSettings.max_staleness`.
         """
-        self._game = game
-        self._warm_start_game = game if warm_start_game is None else warm_start_game
         self._replay = replay
+        self._reader = reader or RecordReader(game, replay.window.read)
         self._newest_version = newest_version
         self._champion_version = champion_version
         self._fleet = fleet
@@ -78,15 +77,21 @@ class RecordCheck:
         self._ages = ModelAges(replay.window.total)
 
     def check(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
-        """Check each delivery, in order; games of the same call are also compared with each other."""
+        """Check each delivery, in order; games of the same call are also compared with each other.
+
+        Raises as `Reader.read` does; then nothing was counted.
+        """
         checked = CheckedRecords()
         newest = self._newest_version()
+        new = [delivery for delivery in deliveries if self._is_new(delivery.uid)]
+        found = self._reader.read([(delivery.uid, delivery.payload) for delivery in new])
+        games = {delivery.entry_id: game for delivery, game in zip(new, found, strict=True)}
         fresh: dict[str, bytes] = {}
         for delivery in deliveries:
             try:
                 known = self._known(delivery, fresh)
                 if known is None:
-                    checked.accepted.append(self._accept(delivery, newest))
+                    checked.accepted.append(self._accept(delivery, games[delivery.entry_id], newest))
                     fresh[delivery.uid] = delivery.payload
                 elif known in (delivery.payload, _UNREADABLE) or _is_repetition(known, delivery.payload):
                     checked.repeated.append(delivery)
@@ -96,6 +101,9 @@ class RecordCheck:
             except RecordRejected as error:
                 checked.refused.append(Refusal(delivery, error.reason, str(error)))
         return checked
+
+    def _is_new(self, uid: str) -> bool:
+        return UID_PATTERN.fullmatch(uid) is not None and self._replay.log.find_index(uid) is None
 
     def _known(self, delivery: Delivery, fresh: dict[str, bytes]) -> bytes | None:
         """Return the stored content of the delivery's uid, or `None`."""
@@ -111,25 +119,17 @@ class RecordCheck:
         except (RecordRejected, IndexError):  # damaged on disk, or dropped with its file: it was counted then
             return _UNREADABLE
 
-    def _accept(self, delivery: Delivery, newest: int) -> AcceptedGame:
-        record = decode_record(delivery.payload)
-        if record.uid != delivery.uid:
-            raise RecordRejected("uid", f"the stream entry has uid {delivery.uid}, the record {record.uid[:64]!r}")
-        wanted = self._warm_start_game if _has_agents_only(record) else self._game
-        if record.game != (name := wanted.spec().name):  # before the validation, which would compile that game's rules
-            raise RecordRejected("other_game", f"a game of {record.game[:64]!r}, this trainer expects {name}")
-        played = validate(record)
-        if played.game != wanted or type(played.game) is not type(wanted):
-            raise RecordRejected("other_game", f"a game of {played.game}, this trainer expects {wanted}")
-        claimed = max([*record.seat_versions, *played.search.model_version.tolist()])
+    def _accept(self, delivery: Delivery, game: ReadGame | RecordRejected, newest: int) -> AcceptedGame:
+        if isinstance(game, RecordRejected):
+            raise game
+        claimed = game.claimed_version
         if claimed > newest:
             raise RecordRejected("model_version", f"claims model version {claimed}, the newest published is {newest}")
         self._require_young(claimed, newest)
         if self._fleet is not None and claimed:
-            self._fleet.admit(record.worker_id, record.moves[:], record.scores[:])
-        samples = self._replay.window.read(played)
-        self._ages.note(claimed, len(samples))
-        return AcceptedGame(delivery.uid, delivery.payload, samples, delivery.traceparent)
+            self._fleet.admit(game.worker_id, game.moves, game.scores)
+        self._ages.note(claimed, len(game.samples))
+        return AcceptedGame(delivery.uid, delivery.payload, game.samples, delivery.traceparent)
 
     def _require_young(self, version: int, newest: int) -> None:
         """Refuse a game whose newest model is too old by the settings, or older than those of the window.
@@ -159,11 +159,7 @@ def _is_repetition(known: bytes, payload: bytes) -> bool:
     Raises `RecordRejected` for an unreadable record.
     """
     stored, repeated = decode_record(known), decode_record(payload)
-    if _has_agents_only(stored) and _has_agents_only(repeated):
+    if has_agents_only(stored) and has_agents_only(repeated):
         return True
     stored.finished_at_ms = repeated.finished_at_ms
     return bool(stored == repeated)
-
-
-def _has_agents_only(record: GameRecord) -> bool:
-    return bool(record.seat_agents) and all(record.seat_agents)

@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import aclosing, suppress
+from contextlib import aclosing, closing, suppress
 from typing import TypeVar
 
 import structlog
@@ -21,8 +21,12 @@ from trainer.candidates import Submitter
 from trainer.fleet import Fleet
 from trainer.history import History, open_history
 from trainer.intake import Intake
+from trainer.learners.contract import ReadsElsewhere
 from trainer.process_group import open_ranks
 from trainer.ranks import ALONE, Place, Ranks, choose_device
+from trainer.readers.base import Reader, RecordReader
+from trainer.readers.messages import Orders
+from trainer.readers.processes import ReaderProcesses
 from trainer.record_check import RecordCheck
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -39,8 +43,9 @@ from zerofleet.storage.runs import require_run
 from zerofleet.storage.streams import GameStream, open_stream
 from zerofleet.telemetry import metrics
 
-__all__ = ["Conductor", "make_intake", "serve"]
+__all__ = ["Conductor", "make_intake", "open_reader", "serve"]
 
+GPU_READERS = 2  # a step on a GPU is hundreds of short calls, and each waits for a thread that reads games
 CHUNK_S = 0.5  # maximum delay before the learner notices a stop signal
 RETRY_S = 2.0  # pause before another attempt at a publication that failed on disk
 
@@ -92,8 +97,11 @@ async def _serve(service: Service, settings: TrainerSettings, device: torch.devi
             ):
                 submitter = Submitter(gatekeeper, training.store, model, rng=rng)
                 conductor = Conductor(training, submitter, history, stream, learner_thread)
-                intake = make_intake(training, stream, executor=intake_thread, rng=rng, on_samples=conductor.wake)
-                await conductor.run(service, intake)
+                with closing(open_reader(training, device)) as reader:
+                    intake = make_intake(
+                        training, stream, executor=intake_thread, rng=rng, on_samples=conductor.wake, reader=reader
+                    )
+                    await conductor.run(service, intake)
         finally:
             history.close()
             training.replay.close()
@@ -105,8 +113,35 @@ def _shown_settings(settings: TrainerSettings) -> dict[str, object]:
     return {"game": settings.game, "parameters": dict(settings.game_parameters), "preset": settings.preset, **parts}
 
 
+def open_reader(training: Training, device: torch.device) -> Reader:
+    """Return the reader of records that the settings ask for; `device` trains.
+
+    Raises `ConfigurationError` for a number of processes with a learner that reads in a thread.
+    """
+    settings, window = training.settings, training.replay.window
+    count = settings.intake_processes
+    if not isinstance(window, ReadsElsewhere):
+        if count not in ("auto", 0):
+            raise ConfigurationError(
+                f"intake_processes={count}: the learner {settings.train.learner} reads games in a thread; leave it at auto or 0"
+            )
+        count = 0
+    elif count == "auto":
+        count = GPU_READERS if device.type == "cuda" else 0
+    log.info("intake.readers", processes=count)
+    if count and isinstance(window, ReadsElsewhere):
+        return ReaderProcesses(Orders.of(training.game, settings.warm_start, window.reading), count)
+    return RecordReader(training.game, window.read, warm_start_game=game_of(training.game, settings.warm_start))
+
+
 def make_intake(
-    training: Training, stream: GameStream, *, executor: Executor, rng: random.Random, on_samples: Callable[[], None]
+    training: Training,
+    stream: GameStream,
+    *,
+    executor: Executor,
+    rng: random.Random,
+    on_samples: Callable[[], None],
+    reader: Reader,
 ) -> Intake:
     """Return the intake that feeds `training` from `stream`."""
     settings, replay = training.settings, training.replay
@@ -117,7 +152,7 @@ def make_intake(
             training.game,
             replay,
             lambda: training.newest_version,
-            warm_start_game=game_of(training.game, settings.warm_start),
+            reader=reader,
             champion_version=lambda: training.champion_version,
             fleet=Fleet(
                 max_plies=training.game.spec().max_plies,

@@ -7,7 +7,7 @@ import socket
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import structlog
-from pydantic import BaseModel, Field, SecretStr, create_model, model_validator
+from pydantic import BaseModel, Field, NonNegativeInt, SecretStr, create_model, model_validator
 
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import NetworkSettings, TrainSettings
@@ -83,6 +83,9 @@ class TrainerSettings(StoreSettings):
     compilation of the first step."""
     intake_games: int = Field(default=64, ge=1)
     """Games taken from the stream, stored and acknowledged together."""
+    intake_processes: Literal["auto"] | NonNegativeInt = "auto"
+    """Processes that read the games taken from the stream; 0: a thread of the trainer does, which then competes with the
+    learner for the interpreter. auto: 2 where a GPU trains, 0 on a CPU. Learners other than `alphazero` read in a thread."""
     intake_wait_s: float = Field(default=1.0, gt=0, le=2.0)
     """Longest wait for games in one request to the stream."""
     max_waiting: int = Field(default=200_000, ge=1)

@@ -11,6 +11,8 @@ so that it grows by beta samples for each new one at first, and ever more slowly
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -73,6 +75,11 @@ class SampleWindow:
         """Return the samples of a game; see `trainer.samples.extract`."""
         return extract(played, self._settings)
 
+    @property
+    def reading(self) -> Callable[[ValidatedGame], Samples]:
+        """See `trainer.learners.contract.ReadsElsewhere`."""
+        return partial(extract, settings=self._settings)
+
     def add(self, samples: Samples) -> None:
         """Append samples and drop the oldest according to the rule."""
         if not len(samples):
@@ -80,9 +87,13 @@ class SampleWindow:
         with self._lock:
             after = self._total + len(samples)
             self._reserve(min(window_size(after, self._settings), after - self._first))
-            numbers = np.arange(self._total, after)[-len(self._rows) :]
+            capacity = len(self._rows)
+            first = max(self._total, after - capacity)
+            row, skipped = first % capacity, first - self._total
+            straight = min(after - first, capacity - row)  # the rest begins anew at row 0
             for stored, new in zip(self._rows.arrays, samples.arrays, strict=True):
-                stored[numbers % len(stored)] = new[-len(numbers) :]
+                stored[row : row + straight] = new[skipped : skipped + straight]
+                stored[: after - first - straight] = new[skipped + straight :]
             self._total = after
 
     def draw(self, count: int, rng: np.random.Generator) -> Samples:

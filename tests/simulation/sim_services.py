@@ -28,7 +28,7 @@ from selfplay_worker.worker import SelfPlay
 from trainer.candidates import Submitter
 from trainer.history import History
 from trainer.learners.in_order import LearnerInOrder, Outcome
-from trainer.service import Conductor, make_intake
+from trainer.service import Conductor, make_intake, open_reader
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.errors import CorruptModel, ModelNotFound
@@ -226,7 +226,14 @@ async def trainer_main(world: World) -> None:
         stream = world.open_stream()
         submitter = Submitter(client, training.store, MODEL, rng=rng)
         conductor = Conductor(training, submitter, History([]), stream, learner_thread)
-        intake = make_intake(training, stream, executor=intake_thread, rng=rng, on_samples=conductor.wake)
+        intake = make_intake(
+            training,
+            stream,
+            executor=intake_thread,
+            rng=rng,
+            on_samples=conductor.wake,
+            reader=open_reader(training, torch.device("cpu")),
+        )
         world.checks.note_trainer(world.loop.current, training)
         world.services[world.loop.current] = service
         await conductor.run(service, intake)

@@ -143,7 +143,7 @@ async def test_a_forged_delivery_is_refused(intake, reason, uid, payload):
 
 
 async def test_a_record_of_another_game_does_not_load_the_rules_of_that_game(intake, bad_records, monkeypatch):
-    monkeypatch.setattr("trainer.record_check.validate", lambda record: pytest.fail("would compile the other game's rules"))
+    monkeypatch.setattr("trainer.readers.base.validate", lambda record: pytest.fail("would compile the other game's rules"))
     uid, payload = bad_records["other_game"]
     (refused,) = intake._check.check([Delivery("1", uid, payload, 1)]).refused
     assert (refused.reason, "this trainer expects tic_tac_toe" in refused.text) == ("other_game", True)

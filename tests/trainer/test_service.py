@@ -11,14 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import structlog
+import torch
 
 from trainer import service as service_module
 from trainer.candidates import Submitter
 from trainer.checkpoint import unpack
 from trainer.checkpoint_files import load_latest
 from trainer.history import FIGURES, open_history
+from trainer.readers.processes import ReaderProcesses
 from trainer.replay import AcceptedGame
-from trainer.service import Conductor, make_intake
+from trainer.service import Conductor, make_intake, open_reader
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.contracts.promotions import Candidate, CandidateStatus
@@ -94,7 +96,10 @@ class RunningTrainer:
         submitter = Submitter(self.gatekeeper, training.store, MODEL, rng=rng)
         history = open_history(self.settings.run_dir / "metrics")
         conductor = Conductor(training, submitter, history, self.stream, self.learner_thread)
-        intake = make_intake(training, self.stream, executor=self.intake_thread, rng=rng, on_samples=conductor.wake)
+        self.reader = open_reader(training, torch.device("cpu"))
+        intake = make_intake(
+            training, self.stream, executor=self.intake_thread, rng=rng, on_samples=conductor.wake, reader=self.reader
+        )
         self.task = asyncio.ensure_future(conductor.run(self.service, intake))
         return self
 
@@ -106,6 +111,7 @@ class RunningTrainer:
             try:
                 await self.task
             finally:
+                self.reader.close()
                 self.training.replay.close()
                 self.learner_thread.shutdown()
                 self.intake_thread.shutdown()
@@ -350,3 +356,36 @@ def test_a_stored_model_of_another_size_is_refused(tmp_path, game):
     shutil.rmtree(tmp_path / "replay")
     with pytest.raises(VersionSkew, match="has network"):
         open_training(settings_of(tmp_path, network={**NETWORK, "blocks": 2}), game)
+
+
+async def test_a_trainer_may_read_games_in_processes_of_their_own(tmp_path, record):
+    stream, settings = MemoryStream(), settings_of(tmp_path, intake_processes=2)
+    async with RunningTrainer(settings, stream, FakeGatekeeper()) as trainer:
+        assert isinstance(trainer.reader, ReaderProcesses)
+        await publish(stream, record, range(10))
+        assert (await trainer.submitted())[0] == 1
+        assert (await trainer.submitted())[0] == 2
+        assert len(trainer.training.replay.log) == 10
+    assert trainer.reader.pids == []
+
+
+@pytest.mark.parametrize(
+    ("given", "device", "processes"), [("auto", "cpu", 0), ("auto", "cuda", 2), (0, "cuda", 0), (1, "cpu", 1)]
+)
+def test_games_are_read_beside_a_gpu_in_processes_of_their_own(tmp_path, monkeypatch, game, given, device, processes):
+    started = []
+    monkeypatch.setattr(service_module, "ReaderProcesses", lambda orders, count: started.append(count))
+    training = open_training(settings_of(tmp_path, intake_processes=given), game)
+    open_reader(training, torch.device(device))
+    training.replay.close()
+    assert sum(started) == processes
+
+
+def test_a_learner_that_reads_in_a_thread_refuses_processes(tmp_path, game):
+    settings = TrainerSettings(
+        run_dir=tmp_path, game=MODEL, preset="tiny", network={"hidden": [4]}, train={"learner": "td_lambda"}, intake_processes=1
+    )
+    training = open_training(settings, game)
+    with pytest.raises(ConfigurationError, match="intake_processes=1: the learner td_lambda reads games in a thread"):
+        open_reader(training, torch.device("cpu"))
+    training.replay.close()

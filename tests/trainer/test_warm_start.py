@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from games.core import make
+from trainer.readers.base import RecordReader
 from trainer.record_check import RecordCheck
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -128,7 +129,8 @@ def test_games_of_agents_alone_may_have_their_own_limit_of_moves(tmp_path):
     game, longer = make("chinese_checkers_star37", moves_cap=5), make("chinese_checkers_star37", moves_cap=8)
     settings = settings_of(tmp_path, game="chinese_checkers_star37", game_parameters={"moves_cap": "5"})
     training = open_training(settings, game)
-    check = RecordCheck(game, training.replay, lambda: 1, warm_start_game=longer)
+    reader = RecordReader(game, training.replay.window.read, warm_start_game=longer)
+    check = RecordCheck(game, training.replay, lambda: 1, reader=reader)
     uid = "b" * 32
     of_model = encode_record(random_game(longer, 1, version=1), worker_id="w", uid=uid)
     checked = check.check([of_agents(1, longer), of_agents(2, game), Delivery("3", uid, of_model, 1)])

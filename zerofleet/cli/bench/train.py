@@ -25,6 +25,10 @@ def train(
     games_per_second: Annotated[
         float, typer.Option("--games-per-second", min=0.1, help="Arrival rate of games in the third measurement.")
     ] = 20.0,
+    intake_processes: Annotated[
+        int | None,
+        typer.Option("--intake-processes", min=0, help="Processes that read games in the third measurement; by default auto."),
+    ] = None,
     processes: Annotated[int, typer.Option("--processes", min=1, help="Data-parallel processes, started with torchrun.")] = 1,
     parameters: Parameters = None,
     seed: Seed = 0,
@@ -37,6 +41,8 @@ def train(
     """
     chosen_game(game, parameters)  # rejects an invalid game before a process is started
     numbers = ["--seconds", str(seconds), "--games-per-second", str(games_per_second), "--seed", str(seed)]
+    if intake_processes is not None:
+        numbers += ["--intake-processes", str(intake_processes)]
     settings = [word for item in parameters or () for word in ("--set", item)]
     screen.note(f"measuring for about {3 * seconds:.0f} s")
     figures = _measure(["--game", game, "--preset", preset, *numbers, *settings], processes)
@@ -60,6 +66,7 @@ def train(
         f"fed {figures['fed_games_per_second']:.0f} games/s: samples trained per second",
         f"{figures['fed_samples_per_second']:,.0f}",
     )
+    table.add_row("milliseconds per step meanwhile", f"{figures['fed_step_ms']:.1f}")
     table.add_row("share of that time waiting for games", f"{figures['wait_share']:.1%}")
     table.add_row("uses of each sample", f"{figures['reuse']:.2f}")
     screen.out().print(table)

@@ -1,0 +1,7 @@
+"""Readers of records: from a message of the stream to a checked game and its samples.
+
+base        contract, and the reader in the calling thread
+processes   reader in processes of its own, so that the learner's thread need not wait for the interpreter
+process     what such a process does; `__main__` is its command
+messages    what the two send each other
+"""
