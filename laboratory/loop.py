@@ -31,6 +31,7 @@ from selfplay_worker.worker import make_block, make_crew
 from trainer.batches import BatchMaker
 from trainer.learner import Learner
 from trainer.loss import ILLEGAL_MASS
+from trainer.readers.base import RecordReader
 from trainer.samples import Samples
 from trainer.service import make_intake
 from trainer.settings import TrainerSettings
@@ -41,6 +42,7 @@ from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import ConfigurationError, first_error
 from zerofleet.presets.trial import Trial
+from zerofleet.presets.warm_start import game_of
 from zerofleet.storage.streams.memory import MemoryStream
 from zerofleet.strength.learning.judges import Judge
 
@@ -125,6 +127,7 @@ class Loop:
             executor=InlineExecutor(self._clock, "intake"),
             rng=rng,
             on_samples=lambda: None,
+            reader=RecordReader(game, self._training.replay.window.read, warm_start_game=game_of(game, trainer.warm_start)),
         )
         self._judged = self._crew.register.figures  # at the last judgement
         self._finished: list[FinishedGame] = []

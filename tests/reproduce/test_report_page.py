@@ -10,6 +10,7 @@ from stored_pages import page_of, stored_reports
 
 from zerofleet.cli.reproduce import page as page_module
 from zerofleet.cli.reproduce.page import html_page
+from zerofleet.strength.behaviour.tables import Measured
 
 REPORTS = pytest.mark.parametrize("values", stored_reports(), ids=lambda path: path.stem)
 
@@ -20,9 +21,14 @@ def without_figures(page: str) -> str:
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Replace the figures of experiments, which take a second, by empty ones."""
+    """Replace the figures of experiments and of behaviour, which take a second, by empty ones."""
     monkeypatch.setattr(
         page_module, "draw_experiment", lambda one, _: "<svg/>\n" if any(arm["rows"] for arm in one["arms"]) else ""
+    )
+    monkeypatch.setattr(
+        page_module,
+        "draw_behaviour",
+        lambda found, _: "<svg/>\n" if any(isinstance(cell, Measured) for row in found.rows for cell in row) else "",
     )
 
 
