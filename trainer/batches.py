@@ -16,7 +16,7 @@ from games.compiled import compiled
 from games.core import GameSpec
 from trainer.samples import Samples
 
-__all__ = ["Batch", "BatchMaker", "Drawn", "Whole", "from_rows", "to_rows"]
+__all__ = ["Batch", "BatchMaker", "Drawn", "Whole", "from_rows", "images_of", "to_rows"]
 
 
 class Whole(NamedTuple):
@@ -82,12 +82,7 @@ class BatchMaker:
 
     def __init__(self, spec: GameSpec) -> None:
         self._planes = spec.planes
-        cells = spec.planes[1] * spec.planes[2]
-        identity = (np.arange(cells), np.arange(spec.num_actions))
-        images = [identity, *((symmetry.cells, symmetry.actions) for symmetry in spec.symmetries)]
-        self._cells = np.stack([image[0] for image in images]).astype(np.int32)  # [K, H*W]
-        actions = np.stack([image[1] for image in images]).astype(np.int16)
-        self._actions = np.pad(actions, ((0, 0), (0, 1)), constant_values=-1)  # [K, A+1]; index -1 gives -1
+        self._cells, self._actions = images_of(spec)
 
     def turn(self, samples: Samples, rng: np.random.Generator | None) -> Drawn:
         """Draw a symmetry for each sample of a whole batch; without `rng`, the identity."""
@@ -117,6 +112,16 @@ class BatchMaker:
             torch.from_numpy(np.ascontiguousarray(samples.weight)),
             whole,
         )
+
+
+def images_of(spec: GameSpec) -> tuple[np.ndarray, np.ndarray]:
+    """Return cells int32 [K, H*W] and actions int16 [K, A+1] of all symmetries, the identity first; action -1 gives -1."""
+    cells = spec.planes[1] * spec.planes[2]
+    identity = (np.arange(cells), np.arange(spec.num_actions))
+    images = [identity, *((symmetry.cells, symmetry.actions) for symmetry in spec.symmetries)]
+    actions = np.stack([image[1] for image in images]).astype(np.int16)
+    turned = np.pad(actions, ((0, 0), (0, 1)), constant_values=-1)
+    return np.stack([image[0] for image in images]).astype(np.int32), turned
 
 
 def to_rows(drawn: Drawn) -> np.ndarray:

@@ -16,6 +16,7 @@ from torch import Tensor
 from games.core import GameSpec
 from trainer.batches import Batch, BatchMaker, Drawn
 from trainer.compiled_tower import backend_name, obstacle, with_compiled_units
+from trainer.device_batches import DeviceBatches
 from trainer.loss import POLICY_ENTROPY, Losses, compute_losses, policy_surprise
 from trainer.merging import merge_equal
 from trainer.network import Network
@@ -102,6 +103,7 @@ class Learner:
         """Code of the tower's convolutions in a step: `torch`, or the kernel by its instruction set, such as `native_avx2`."""
         self._view = self._compiled(self._ranks.view(self.network), spec.planes[1:])
         self._maker = BatchMaker(spec)
+        self._there = DeviceBatches(spec, self.device) if self.device.type != "cpu" else None
         self._buffers = [buffer for _, buffer in self.network.named_buffers()]
         self._good_buffers = [buffer.clone() for buffer in self._buffers]
 
@@ -138,7 +140,7 @@ class Learner:
         A gradient that is not finite changes only the count of skipped steps, on every rank.
         Raises `Diverged` when too many steps in a row are skipped: the network has diverged.
         """
-        batch = self._maker.build(drawn).to(self.device)
+        batch = self._build(drawn)
         self.progress = drawn.progress
         rate = learning_rate(self.settings, self.state.step, self.progress)
         for group in self.optimizer.param_groups:
@@ -175,7 +177,7 @@ class Learner:
         """
         averaged = self.average.network(self.network)
         rng = np.random.default_rng((self._seed, self.state.step))
-        batches = (self._maker.build(self._draw(rng)).to(self.device).planes for _ in range(_STATISTICS_BATCHES))
+        batches = (self._build(self._draw(rng)).planes for _ in range(_STATISTICS_BATCHES))
         own_kernel = self.convolutions != "torch"
         estimate_statistics(with_compiled_units(averaged) if own_kernel else averaged, batches)
         return averaged.eval()
@@ -193,6 +195,10 @@ class Learner:
         if threads > MOST_THREADS:
             log.warning("learner.convolutions_limited", threads=MOST_THREADS, wanted=threads, advice="lower train.threads")
         return with_compiled_units(view)
+
+    def _build(self, drawn: Drawn) -> Batch:
+        """Return drawn samples on the learner's device."""
+        return self._there.build(drawn) if self._there is not None else self._maker.build(drawn).to(self.device)
 
     def _draw(self, rng: np.random.Generator) -> Drawn:
         samples = self.window.draw(self.settings.batch_size, rng)

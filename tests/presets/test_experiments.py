@@ -92,7 +92,7 @@ def test_parameters_survive_the_file_and_those_of_the_default_are_left_out(tmp_p
 
 def test_a_written_file_explains_every_setting_and_marks_what_differs(tmp_path):
     text = commented(Experiment("tic_tac_toe", "tiny", settings={"search.simulations": "21", "trainer.log_level": "debug"}))
-    assert "simulations = 21  # preset: 50\n" in text
+    assert "simulations = 21  # preset: 16\n" in text
     assert text.count("# preset:") == 1
     assert "(at least 0, at most 100,000)\nsimulations = 21" in text
     assert '("puct", "gumbel")\nroot_policy = "puct"\n' in text

@@ -1,4 +1,4 @@
-"""Reader of records: everything about a game that can be told without the state of the trainer.
+"""Reader of records: all checks of a game that do not need the state of the trainer.
 
 Reading is most of the work of an intake: the message, the rules, the samples. It needs neither the log nor the window, so it
 runs in the trainer's thread for the intake, or in processes of its own (`trainer.readers.processes`).

@@ -18,7 +18,7 @@ PROTOCOL = 5
 
 
 def read_until_closed(connection: Connection) -> None:
-    """Read what the trainer sends until the connection ends, as it does when the trainer is killed."""
+    """Answer the trainer's messages until the connection ends, as it does when the trainer is killed."""
     try:
         orders: Orders = pickle.loads(connection.recv_bytes())  # noqa: S301 - of the trainer that started this process
         game, warm_start_game = orders.games()
@@ -31,7 +31,7 @@ def read_until_closed(connection: Connection) -> None:
 
 
 def answers(reader: Reader, entries: Sequence[Entry]) -> Answers:
-    """Return the answer to entries; an error that ends a trainer is told in it."""
+    """Return the answer to entries; an error that ends a trainer is part of it."""
     try:
         games = reader.read(entries)
     except Exception as error:
