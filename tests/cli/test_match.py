@@ -57,6 +57,14 @@ def test_an_invalid_match_is_rejected_with_one_error_line(zerofleet, tmp_path, m
     assert said in outcome.err
 
 
+def test_a_match_is_of_the_game_of_the_run_unless_another_is_named(zerofleet, run_with_champion):
+    words = ("match", "perfect", "random", "--games", "2", "--run-dir", str(run_with_champion), "--json")
+    assert zerofleet(*words).json()["game"] == "tic_tac_toe"
+    assert zerofleet(*words, "--game", "connect_four", "--set", "rows=4", "--set", "columns=4").json()["game"] == "connect_four"
+    absent = zerofleet("match", "perfect", "random", "--run-dir", str(run_with_champion / "absent"))
+    assert (absent.code, "absent" in absent.err) == (2, True)
+
+
 @pytest.mark.slow
 def test_the_champion_of_a_run_plays_a_match_against_an_agent(zerofleet, run_with_champion):
     words = ("match", "champion", "random", "--game", "tic_tac_toe", "--games", "7", "--simulations", "16")

@@ -16,6 +16,7 @@ __all__ = [
     "LAST_SEED",
     "PRESETS",
     "GameName",
+    "GameOrRun",
     "InProcess",
     "Json",
     "OpeningFile",
@@ -32,6 +33,7 @@ __all__ = [
     "chosen_run",
     "chosen_simulations",
     "chosen_time",
+    "game_or_that_of_run",
     "read_parameters",
 ]
 
@@ -49,6 +51,12 @@ GameName = Annotated[str, typer.Argument(metavar="GAME", help="Game, such as con
 Parameters = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the game, such as rows=4. May be repeated."),
+]
+GameOrRun = Annotated[
+    str | None,
+    typer.Option(
+        "--game", metavar="GAME", help="Game, such as connect_four.", show_default="that of --run-dir, else connect_four"
+    ),
 ]
 RunDir = Annotated[
     Path | None,
@@ -146,6 +154,19 @@ def announced_game(name: str, parameters: Mapping[str, str]) -> Game:
 def chosen_game(name: str, settings: Sequence[str] | None) -> Game:
     """Build the game that a command line names, as `announced_game` does."""
     return announced_game(name, read_parameters(settings))
+
+
+def game_or_that_of_run(name: str | None, settings: Sequence[str] | None, run_dir: Path | None) -> Game:
+    """Build the game that a command line names, else that of the run in `run_dir`, else `connect_four`.
+
+    `settings` override parameters of the run's game. Raises the errors of `chosen_game` and `read_header`.
+    """
+    if name is None and run_dir is not None:
+        from zerofleet.storage.runs import read_header  # noqa: PLC0415  (as `announced_game`)
+
+        header = read_header(run_dir)
+        return announced_game(header.game, {**header.parameters, **read_parameters(settings)})
+    return chosen_game(name or "connect_four", settings)
 
 
 def chosen_run(game_name: str | None, settings: Sequence[str] | None, run_dir: Path | None) -> tuple[Game, RunPaths]:

@@ -16,7 +16,16 @@ from games.core import Game
 from games.positions import parameters_text
 from zerofleet.agents.exact.solver import MAX_NODES, fits
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, RunDir, Seed, Simulations, chosen_game, chosen_simulations
+from zerofleet.cli.options import (
+    GameOrRun,
+    Json,
+    Parameters,
+    RunDir,
+    Seed,
+    Simulations,
+    chosen_simulations,
+    game_or_that_of_run,
+)
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.accuracy_record import (
@@ -107,7 +116,7 @@ def accuracy(
         typer.Argument(metavar="PLAYER", help="champion, model:N, or an agent such as alpha_beta:5 or mcts:50,model=champion."),
     ],
     *,
-    game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
+    game_name: GameOrRun = None,
     positions: Annotated[
         int,
         typer.Option(
@@ -153,7 +162,7 @@ def accuracy(
     without. The columns after `that matter` leave out positions in which every move keeps the value; `exact` counts moves than
     which none scores better. The figures of champion and model:N are recorded in the run, for its curves and its report.
     """
-    game = chosen_game(game_name, parameters)
+    game = game_or_that_of_run(game_name, parameters, run_dir)
     perfect = yardstick(game, max_nodes=max_nodes or MAX_NODES)
     if max_nodes is not None and not fits(game):
         raise InvalidRequest(f"{game} is solved by a table of its positions, without a limit of nodes; omit --max-nodes")
@@ -172,7 +181,7 @@ def accuracy(
     results = [(part, _grade(perfect, game, part, max_nodes)) for part in player_asked.parts]
     found = Accuracy(
         player=player_asked.name,
-        game=game_name,
+        game=game.spec().name,
         parameters=parameters_text(game),
         seed=seed,
         unit=perfect.unit,

@@ -14,6 +14,7 @@ from zerofleet.agents.model.search_options import parse_search
 from zerofleet.cli import screen
 from zerofleet.cli.commands.match_report import show_match
 from zerofleet.cli.options import (
+    GameOrRun,
     InProcess,
     Json,
     OpeningFile,
@@ -22,8 +23,8 @@ from zerofleet.cli.options import (
     Search,
     Seed,
     Simulations,
-    chosen_game,
     chosen_simulations,
+    game_or_that_of_run,
 )
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches import (
@@ -51,7 +52,7 @@ def match(
     first: Annotated[str, typer.Argument(metavar="A", help="Player: champion, model:N, or an agent; see zerofleet agents.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Opponent of A.")],
     *,
-    game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
+    game_name: GameOrRun = None,
     games: Annotated[
         int | None,
         typer.Option(
@@ -92,7 +93,7 @@ def match(
     Every opening is played with every seating, with the same deal. Deterministic players never repeat an opening.
     Games of more than two seats also show each player alone against several of the other.
     """
-    game = chosen_game(game_name, parameters)
+    game = game_or_that_of_run(game_name, parameters, run_dir)
     test = None if sprt is None else _sprt(sprt, alpha, beta)
     most = games or (MOST_GAMES_OF_A_TEST if test else GAMES)
     play = MatchSettings(simulations=chosen_simulations(game, simulations), options=parse_search(search))
@@ -105,13 +106,13 @@ def match(
     met = asyncio.run(_play(terms, chosen, play, rule, in_process=in_process))
     summary = met.summary()
     if summary.games < most and test is None and not json:
-        supply = f"{openings} has" if openings else f"{game_name} has"
+        supply = f"{openings} has" if openings else f"{game.spec().name} has"
         plies = "" if openings else f" of {opening_plies} plies"
         screen.note(f"{summary.games} games: {supply} {summary.openings} different openings{plies}")
     if not json:
         show_match(summary, met.outcome if test else None)
         return
-    about = {"game": game_name, "parameters": parameters_text(game), **_models_json(play), "seed": seed}
+    about = {"game": game.spec().name, "parameters": parameters_text(game), **_models_json(play), "seed": seed}
     start = {"opening_plies": opening_plies, "openings_file": None if openings is None else str(openings)}
     screen.emit_json({**about, **start, "sprt": _test_json(test, met.outcome), **asdict(summary)})
 

@@ -20,6 +20,7 @@ from zerofleet.agents.model.search_options import SearchOptions, parse_search
 from zerofleet.cli import screen
 from zerofleet.cli.commands.tournament_report import show_tournament
 from zerofleet.cli.options import (
+    GameOrRun,
     Json,
     OpeningFile,
     Parameters,
@@ -27,8 +28,8 @@ from zerofleet.cli.options import (
     Search,
     Seed,
     Simulations,
-    chosen_game,
     chosen_simulations,
+    game_or_that_of_run,
 )
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.storage.files import atomic_publish
@@ -57,7 +58,7 @@ def tournament(
         list[str], typer.Argument(metavar="AGENT", help="Players: agents (see zerofleet agents), champion, model:N.")
     ],
     *,
-    game_name: Annotated[str, typer.Option("--game", metavar="GAME", help="Game, such as connect_four.")] = "connect_four",
+    game_name: GameOrRun = None,
     games: Annotated[int, typer.Option("--games", metavar="N", min=1, help="Games per meeting, rounded up to groups.")] = 100,
     directory: Annotated[
         Path | None,
@@ -92,7 +93,7 @@ def tournament(
     """
     if plot is not None:
         require_drawable(plot)
-    game = chosen_game(game_name, parameters)
+    game = game_or_that_of_run(game_name, parameters, run_dir)
     chosen = entrants(names, game, run_dir, note=screen.note)
     terms = TournamentTerms(
         game=game,
@@ -113,7 +114,7 @@ def tournament(
     if csv_file is not None:
         atomic_publish(csv_file, _csv(table.duels))
     if plot is not None:
-        rating_chart(table.ratings(), title=f"Tournament of {game_name}", path=plot)
+        rating_chart(table.ratings(), title=f"Tournament of {game.spec().name}", path=plot)
     if json:
         opened = None if openings is None else str(openings)
         screen.emit_json(terms.said() | {"openings": opened} | asdict(table))
