@@ -60,6 +60,26 @@ def test_a_run_that_is_continued_keeps_its_settings_apart_from_those_of_the_call
         zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "new", settings={"search.simulations": 31})
 
 
+def test_a_run_has_the_devices_of_the_call_or_keeps_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Experiment("tic_tac_toe", "tiny", 5, {}, {}, devices=("cpu", "cpu"))
+    RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=5).close()
+    RunPaths(tmp_path / "run").experiment.write_text(commented(kept))
+
+    def refuse(request: RunRequest, _console: object) -> None:
+        raise ConfigurationError(f"{request.devices}, {request.workers} workers")
+
+    monkeypatch.setattr("zerofleet.library.training.supervising", refuse)
+    with pytest.raises(ConfigurationError, match=r"^\('cpu', 'cpu'\), 2 workers$"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "run")
+    with pytest.raises(ConfigurationError, match=r"^\('cpu', 'cpu', 'cpu'\), 4 workers$"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "run", devices=["cpu"] * 3, workers=4)
+    with pytest.raises(ConfigurationError, match=r"^\(\), 1 workers$"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "new")
+    monkeypatch.undo()
+    with pytest.raises(ConfigurationError, match="devices: 'moon' is not a device; want cpu or cuda:N"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "new", devices=["moon"])
+
+
 def test_a_run_that_needs_a_token_is_not_continued_without_it(tmp_path: Path) -> None:
     kept = Experiment("tic_tac_toe", "tiny", 5, {}, {"trainer.token": "hush"})
     RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, preset="tiny", seed=5).close()

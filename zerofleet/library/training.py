@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent import futures
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,7 @@ def train(
     seed: int | None = None,
     workers: int = 1,
     settings: Mapping[str, object] | None = None,
+    devices: Sequence[str] | None = None,
     progress: bool = True,
 ) -> TrainingRun:
     """Start to learn a game, or go on where a run in the same directory stopped, and return at once.
@@ -48,10 +49,12 @@ def train(
         minutes: Minutes until the run ends by itself; None: until it is stopped.
         run_dir: Run directory, by default `runs/<game>-<preset>` as for `zerofleet run`.
         seed: Seed of a new run; a run that is continued keeps its own.
-        workers: Self-play processes; a run on several devices that is continued has at least one for each.
+        workers: Self-play processes; a run on several devices has at least one for each.
         settings: Parameters of the game (`"rows": 4`), numbers of the preset (`"search.simulations": 50`) and settings of
             services (`"trainer.log_level": "debug"`), under the names of `--set`. A run that is continued keeps its own
             numbers and settings, apart from these.
+        devices: Devices of inference, such as `["cuda:0", "cuda:1"]`, with one server each; None: those of the run that is
+            continued, else one server.
         progress: Whether progress is shown: a page in a terminal, lines at a prompt and elsewhere.
 
     Raises:
@@ -66,19 +69,20 @@ def train(
     root = default_directory(built, preset) if run_dir is None else Path(run_dir)
     own = kept_experiment(root)
     continued = own if own is not None and own.game == name else None  # a run of another game is refused
-    devices = () if continued is None else continued.devices
+    kept = () if continued is None else continued.devices
+    chosen = kept if devices is None else tuple(devices)
     request = RunRequest(
         game=name,
         run_dir=root,
         parameters=changed_parameters(built),
         preset=preset,
         duration_s=None if minutes is None else 60.0 * minutes,
-        workers=max(workers, len(devices)),
+        workers=max(workers, len(chosen)),
         seed=seed,
         overrides=overrides,
         configured={} if continued is None else continued.settings,
         secrets=() if continued is None else continued.secrets,
-        devices=devices,
+        devices=chosen,
     )
     with contextlib.ExitStack() as stack:
         console = _console() if progress else _silent(stack)
