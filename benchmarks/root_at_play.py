@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 from games.core import make
@@ -31,17 +32,20 @@ BATCH = 128  # positions searched together
 VALUE_SCALES = (0.1, 0.3, 1.0)
 
 
-def searches(simulations: int, scales: Sequence[float], leaves: Sequence[int] = (1,)) -> Iterator[tuple[str, SearchSettings]]:
+def searches(
+    simulations: int, scales: Sequence[float], leaves: Sequence[int] = (1,), replies: Sequence[bool] = (True,)
+) -> Iterator[tuple[str, SearchSettings]]:
     """Yield the searches of a budget with their names: both roots, the second with several scales, with each number of leaves.
 
-    Without simulations it is the policy alone, once.
+    `replies`: values of `prove_replies`. Without simulations it is the policy alone, once.
     """
     if not simulations:
         yield "policy alone", SearchSettings.for_play(GAME.spec(), 0)
         return
-    for count in leaves:
-        settings = SearchSettings.for_play(GAME.spec(), simulations).model_copy(update={"leaves_per_game": count})
-        at_once = "" if count == 1 else f", {count} leaves"
+    for count, proves in product(leaves, replies):
+        changed = {"leaves_per_game": count, "prove_replies": proves}
+        settings = SearchSettings.for_play(GAME.spec(), simulations).model_copy(update=changed)
+        at_once = ("" if count == 1 else f", {count} leaves") + ("" if proves else ", no replies")
         yield f"puct{at_once}", settings
         for scale in scales:
             changes = {"root_policy": "gumbel", "gumbel_noise": False, "gumbel_value_scale": scale}
@@ -77,13 +81,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--leaves", type=int, nargs="+", default=[1], help="numbers of pending leaves of a position; 1: no virtual loss"
     )
+    parser.add_argument("--compare-replies", action="store_true", help="also search without `prove_replies`")
     given = parser.parse_args(arguments)
+    replies = (True, False) if given.compare_replies else (True,)
     positions = stored_positions(kept_positions(cache_folder(), GAME, count=given.positions, seed=JUDGE_SEED))[:: given.every]
     networks = Networks(DirectoryStore(given.models), model_name(GAME), max_batch=BATCH)
     networks.load(given.version)
     print("| simulations | root | sign | exact |\n| ---: | --- | --- | --- |")  # noqa: T201
     for simulations in given.simulations:
-        for name, settings in searches(simulations, given.scales, given.leaves):
+        for name, settings in searches(simulations, given.scales, given.leaves, replies):
             print(asyncio.run(_row(networks, given.version, positions, name, settings)), flush=True)  # noqa: T201
 
 

@@ -36,6 +36,7 @@ def test_every_option_sets_its_setting() -> None:
     assert changed("root=gumbel,considered=4") == {"root_policy": "gumbel", "gumbel_considered": 4}
     assert changed("u=literal,information=predict", TAKE_SIX) == {"exploration": "literal", "information": "predict"}
     assert changed("repetition=history", RHOMBUS) == {"repetition": "history"}
+    assert changed("replies=false") == {"prove_replies": False}
     assert changed("temperature=1") == {"temperature": 1.0, "temperature_end": 1.0}
 
 
@@ -54,6 +55,7 @@ def test_options_are_written_in_one_order_whatever_the_order_read() -> None:
         ("c", "'c' in 'search,c' is not an option; write OPTION=VALUE"),
         ("considered=4", "considered needs root=gumbel"),
         ("u=literal,c=2", "u=literal has no c; leave out c"),
+        ("prove=false,replies=true", "replies=true needs prove=true"),
         ("root=gumbel,temperature=1", "temperature needs root=puct"),
     ],
 )
@@ -67,6 +69,7 @@ def test_an_option_that_is_wrong_or_without_effect_is_refused(text: str, said: s
     ("text", "spec", "said"),
     [
         ("information=predict", TIC_TAC_TOE, "information=predict: tic_tac_toe hides nothing; leave out information"),
+        ("replies=true", TAKE_SIX, "replies: values are proven in games of perfect information only, not take_six"),
         ("prove=true", TAKE_SIX, "prove: values are proven in games of perfect information only, not take_six"),
         ("repetition=path", TIC_TAC_TOE, "repetition=path: no position of tic_tac_toe recurs; leave out repetition"),
     ],

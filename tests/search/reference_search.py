@@ -143,6 +143,8 @@ class ReferenceGame:
                 core.standing(self.game, state, edge.child.value)
             elif not edge.child.over and self.proving and core.has_rule(type(self.game), "may_end"):
                 self.claim_win(edge.child)
+                if self.settings.prove_replies and self.players == 2 and not edge.child.settled:
+                    self.rule_out_losses(edge.child)
             if self.proving:
                 self.prove_way(edge.child)
         return edge.child
@@ -219,6 +221,17 @@ class ReferenceGame:
                 leaf.edges = []  # no search follows them
                 return
 
+    def rule_out_losses(self, leaf: Node) -> None:
+        """Note the moves from a new position that lose to a reply, and settle it if all do."""
+        for edge in leaf.edges:
+            if self.loses(leaf.mover, *self.outcome(leaf.state, edge.action)):
+                edge.foreseen = "loss"
+        if all(edge.foreseen == "loss" for edge in leaf.edges):
+            leaf.settled = True
+            for seat in range(2):
+                leaf.value[seat] = leaf.lower[seat] = leaf.upper[seat] = -1.0 if seat == leaf.mover else 1.0
+            leaf.edges = []
+
     def look_ahead(self) -> None:
         """Try every move from the root and, between two players, every reply."""
         root = self.root
@@ -234,13 +247,12 @@ class ReferenceGame:
                 edge.foreseen = "win"
                 if not found:
                     root.value[:] = scores
-            elif self.players == 2 and not (found and scores is None) and self.loses(after, scores):
+            elif self.players == 2 and not (found and scores is None) and self.loses(root.mover, after, scores):
                 self.prove_lost(edge)
         self.bound(root)
 
-    def loses(self, after: State, scores: np.ndarray | None) -> bool:
-        """Whether the position after a move of the root's mover is lost for them, or to a reply."""
-        mover = self.root.mover
+    def loses(self, mover: int, after: State, scores: np.ndarray | None) -> bool:
+        """Whether the position after a move of `mover` is lost for them, or to a reply."""
         if scores is not None:
             return bool(scores[mover] == -1.0)
         if core.to_move(self.game, after) == mover:

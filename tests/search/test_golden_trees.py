@@ -7,7 +7,7 @@ import pytest
 from golden_trees import CASES, FOLDER, as_text, run
 
 from zerofleet.search import SearchSettings
-from zerofleet.search.tree import OVER, PROVEN, WON
+from zerofleet.search.tree import DECIDED, OVER, PROVEN
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -36,7 +36,7 @@ def test_stored_trees_cover_their_special_cases():
     assert trees["connect_four_kept_subtree"]["nodes"]["visits"][0] == 41
     assert trees["connect_four_kept_subtree"]["slot"]["ply"] == 1
     kinds = trees["tic_tac_toe_near_the_end"]["nodes"]["kind"]
-    assert min(kinds.count(kind) for kind in (OVER, WON, PROVEN)) > 0
+    assert min(kinds.count(kind) for kind in (OVER, DECIDED, PROVEN)) > 0
     kinds = trees["tic_tac_toe_without_proofs"]["nodes"]["kind"]
     assert kinds.count(OVER) > 5
     assert max(kinds) == OVER

@@ -15,7 +15,7 @@ from games import core
 from games.positions import final_scores, legal, replay
 from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT
 from zerofleet.search import SearchBlock, SearchSettings
-from zerofleet.search.tree import PROVEN, WON
+from zerofleet.search.tree import DECIDED, PROVEN
 
 SMALL_BOARD = games.make("connect_four", rows=4, columns=4)
 LARGE_BOARD = games.make("connect_four", rows=6, columns=11)  # more than 64 bits: a rule of its own
@@ -218,8 +218,10 @@ def nodes_of(block, slot):
         SearchSettings(simulations=400, leaves_per_game=5, forced_playouts=2.0),
         SearchSettings(simulations=90, root_policy="gumbel", leaves_per_game=2),
         SearchSettings(simulations=90, repetition="path"),
+        SearchSettings(simulations=60, prove_replies=True),
+        SearchSettings(simulations=90, prove_replies=True, leaves_per_game=5, repetition="path"),
     ],
-    ids=["puct", "five leaves", "gumbel", "repetitions cut"],
+    ids=["puct", "five leaves", "gumbel", "repetitions cut", "replies", "replies, five leaves, repetitions cut"],
 )
 def test_bounds_of_every_node_hold_the_value_of_a_solver(name, settings):
     game = TWO_PLAYER_GAMES[name]
@@ -235,7 +237,7 @@ def test_bounds_of_every_node_hold_the_value_of_a_solver(name, settings):
             true = value(state)
             assert node["lower"][0] <= true <= node["upper"][0]
             assert node["lower"][1] == -node["upper"][0]
-            if node["kind"] in (WON, PROVEN):
+            if node["kind"] in (DECIDED, PROVEN):
                 assert node["value"].tolist() == [true, -true]
                 proven += 1
         analysis = block.analysis(slot)
@@ -243,6 +245,21 @@ def test_bounds_of_every_node_hold_the_value_of_a_solver(name, settings):
             assert analysis.value[0] == value(states[0])
             assert value(after(game, states[0], analysis.best_action)) == value(states[0])
     assert proven >= 4
+
+
+@pytest.mark.parametrize("proves", [True, False])
+def test_a_leaf_whose_moves_all_allow_a_win_is_decided_before_its_evaluation(proves):
+    fork = [3, 0, 2, 0]  # with the e-file as well X has three in the bottom row with both ends free: O is lost
+    settings = SearchSettings.for_play(CONNECT_FOUR.spec(), 60).model_copy(update={"prove_replies": proves})
+    block = searched(CONNECT_FOUR, settings, [fork], answer_uniform)
+    nodes, _ = nodes_of(block, 0)
+    edges = block._arena.edges[0][: nodes[0]["edge_count"]]
+    (child,) = (edge["child"] for edge in edges if edge["action"] == 4)
+    assert (nodes[child]["kind"] == DECIDED) == proves
+    if proves:
+        analysis = block.analysis(0)
+        assert (analysis.best_action, analysis.proven, analysis.value.tolist()) == (4, True, [1.0, -1.0])
+        assert analysis.visits.sum() < 10
 
 
 def test_with_enough_simulations_the_value_is_proven():
@@ -287,7 +304,7 @@ def test_bounds_of_three_players_hold_every_outcome_of_optimal_play(leaves):
             ends = np.array(sorted(outcomes(game, state)))
             assert np.all(node["lower"] <= ends.min(axis=0))
             assert np.all(ends.max(axis=0) <= node["upper"])
-            if node["kind"] in (WON, PROVEN):
+            if node["kind"] in (DECIDED, PROVEN):
                 assert tuple(node["value"]) in {tuple(end) for end in ends}
                 proven += 1
     assert proven > 20

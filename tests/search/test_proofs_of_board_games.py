@@ -18,7 +18,7 @@ from games import core
 from games.chinese_checkers.star37 import board
 from games.positions import final_scores, legal, new_state
 from zerofleet.search import SearchBlock, SearchSettings
-from zerofleet.search.tree import PROVEN, WON
+from zerofleet.search.tree import DECIDED, PROVEN
 
 OTHELLO = games.make("othello", size=6)
 ABALONE = games.make("abalone", layout="belgian_daisy", captures=2)
@@ -196,7 +196,7 @@ def test_bounds_of_every_node_hold_every_outcome_of_optimal_play(name, leaves):
             assert np.all(node["lower"] <= ends.min(axis=0))
             assert np.all(ends.max(axis=0) <= node["upper"])
             narrowed += node["edge_count"] > 0 and bool(np.any(node["lower"] > -1.0) or np.any(node["upper"] < 1.0))
-            if node["kind"] in (WON, PROVEN):
+            if node["kind"] in (DECIDED, PROVEN):
                 mover = node["to_move"]
                 assert set(ends[:, mover]) == {node["value"][mover]}
                 proven += 1

@@ -29,6 +29,9 @@ KINDS = {
     "gumbel, soft resignation": {"root_policy": "gumbel", "resign_threshold": -0.3, "resignation": "soft"},
     "temperature that stays": {"temperature": 0.7, "temperature_plies": 0, "temperature_end": 0.7},
     "five leaves": {"leaves_per_game": 5, "forced_playouts": 2.0},
+    "replies": {"prove_replies": True},
+    "replies, five leaves": {"prove_replies": True, "leaves_per_game": 5, "forced_playouts": 2.0},
+    "gumbel, replies": {"prove_replies": True, "root_policy": "gumbel", "gumbel_considered": 5},
     "gumbel": {"root_policy": "gumbel", "gumbel_considered": 5},
     "gumbel, caps, leaves": {
         "root_policy": "gumbel",
@@ -111,6 +114,7 @@ search_settings = st.builds(
     full_search_share=st.sampled_from([0.2, 0.5, 1.0]),
     root_policy=st.sampled_from(["puct", "puct", "puct", "gumbel"]),
     exploration=st.sampled_from(["puct", "puct", "literal"]),
+    prove_replies=st.booleans(),
     puct_init=st.sampled_from([0.4, 1.25, 3.0]),
     puct_base=st.sampled_from([30.0, 19652.0]),
     fpu_reduction=chances,

@@ -37,6 +37,7 @@ Settings that replace parts of this:
     root noise               `simulate.prepare_root`: Dirichlet (Silver et al. 2018); forced playouts (Wu 2019, section 3.2)
     root_policy=gumbel       `gumbel`: sequential halving, improved policy (Danihelka et al. 2022, sections 3 and 4)
     prove_values=false       no proofs
+    prove_replies=true       `look_ahead`: leaves and moves that lose to a win in one are known before their evaluation
     cache_positions          `cache`: a position reached by several games is evaluated once
     repetition               `repetition`: a recurring position is a leaf (Schulte 2021, section 4.1)
     information=determinise  `determinise`: one determinisation per simulation (Cowling et al. 2012, single observer)

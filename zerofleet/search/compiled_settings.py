@@ -11,6 +11,7 @@ __all__ = [
     "CUT_NOTHING",
     "CUT_PATH",
     "LOOK_AT_LEAVES",
+    "LOOK_AT_REPLIES",
     "LOOK_AT_ROOT",
     "PROVE_NOTHING",
     "CompiledSettings",
@@ -18,7 +19,7 @@ __all__ = [
 ]
 
 CUT_NOTHING, CUT_PATH, CUT_HISTORY = range(3)
-PROVE_NOTHING, LOOK_AT_ROOT, LOOK_AT_LEAVES = range(3)
+PROVE_NOTHING, LOOK_AT_ROOT, LOOK_AT_LEAVES, LOOK_AT_REPLIES = range(4)
 
 
 class CompiledSettings(NamedTuple):
@@ -49,7 +50,7 @@ class CompiledSettings(NamedTuple):
     resign_threshold: float
     resign_control_share: float
     soft_resignation: int
-    proofs: int  # PROVE_NOTHING, or where to look for wins in one: LOOK_AT_ROOT or, where that is cheap, LOOK_AT_LEAVES too
+    proofs: int  # PROVE_NOTHING, or where to look for wins in one: LOOK_AT_ROOT or, where that is cheap, at leaves too
 
 
 def compile_settings(settings: SearchSettings, *, sees_ends: bool = False) -> CompiledSettings:
@@ -65,7 +66,15 @@ def compile_settings(settings: SearchSettings, *, sees_ends: bool = False) -> Co
         "literal": settings.exploration == "literal",
         "repetition": repetition,
         "soft_resignation": settings.resignation == "soft",
-        "proofs": PROVE_NOTHING if not proves else LOOK_AT_LEAVES if sees_ends else LOOK_AT_ROOT,
+        "proofs": _proofs_of(settings, proves=proves, sees_ends=sees_ends),
         "reuse_subtree": settings.reuse_subtree and keeps,
     }
     return CompiledSettings._make(kind(values[name]) for name, kind in get_type_hints(CompiledSettings).items())
+
+
+def _proofs_of(settings: SearchSettings, *, proves: bool, sees_ends: bool) -> int:
+    if not proves:
+        return PROVE_NOTHING
+    if not sees_ends:
+        return LOOK_AT_ROOT
+    return LOOK_AT_REPLIES if settings.prove_replies else LOOK_AT_LEAVES

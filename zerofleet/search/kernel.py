@@ -18,9 +18,9 @@ from games.kit.randomness import uniform
 from games.prefetch import prefetch
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
-from zerofleet.search.compiled_settings import LOOK_AT_LEAVES, CompiledSettings
+from zerofleet.search.compiled_settings import LOOK_AT_LEAVES, LOOK_AT_REPLIES, CompiledSettings
 from zerofleet.search.decide import choose_move, note_search
-from zerofleet.search.look_ahead import Ahead, claim_win, look_ahead
+from zerofleet.search.look_ahead import Ahead, claim_win, look_ahead, rule_out_losses
 from zerofleet.search.proof import is_proven, moves_left, prove_above
 from zerofleet.search.repetition import cut_repetition, remember
 from zerofleet.search.simulate import ANSWERED, all_answered, descend, evaluate, expand_pending, request, tree_of
@@ -32,6 +32,7 @@ from zerofleet.search.tree import (
     PROVEN,
     ROOT,
     UNEXPANDED,
+    Tree,
     add_node,
     backup,
     copy,
@@ -165,6 +166,16 @@ def _end_if_decided(nodes: Any, edges: Any, slot: Any) -> None:
 
 
 @inlined
+def _look_at_leaf(game: Any, settings: CompiledSettings, tree: Tree, slot: Any, ahead: Ahead, index: int) -> None:
+    """Look one ply ahead of a new leaf, and with the settings for it two."""
+    state = tree.states[index]
+    if core.may_end(game, state, wide(1)):
+        claim_win(game, (tree.nodes, tree.edges), slot, state, ahead, index)
+    if settings.proofs == LOOK_AT_REPLIES and tree.nodes[index].kind == UNEXPANDED and core.may_end(game, state, wide(2)):
+        rule_out_losses(game, (tree.nodes, tree.edges), slot, state, ahead, index)
+
+
+@inlined
 def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch: tuple[Rows, Cache], used_rows: int) -> int:
     """Run simulations of slot g until it waits for the network or its search is complete; return the rows used."""
     slot = arena.slots[g]
@@ -187,9 +198,8 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
         if node.visits == 0 and index != ROOT:
             if settings.repetition and node.kind == UNEXPANDED:
                 cut_repetition(game, tree, slot, settings, index)
-            looks = settings.proofs == LOOK_AT_LEAVES and node.kind == UNEXPANDED
-            if looks and core.may_end(game, tree.states[index], wide(1)):
-                claim_win(game, (tree.nodes, tree.edges), slot, tree.states[index], ahead, index)
+            if settings.proofs >= LOOK_AT_LEAVES and node.kind == UNEXPANDED:
+                _look_at_leaf(game, settings, tree, slot, ahead, index)
             if settings.proofs and node.kind != UNEXPANDED and prove_above(tree.nodes, tree.edges, index):
                 _end_if_decided(tree.nodes, tree.edges, slot)
         if node.kind >= OVER:

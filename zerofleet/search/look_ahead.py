@@ -1,6 +1,7 @@
 """Look-ahead: wins in one move, and losses to a win in one, found by the rules before any evaluation.
 
-    leaf    the mover wins at once: WON, a proven value without a request (games with the rule `may_end`)
+    leaf    the mover wins at once, or every move allows the opponent to: DECIDED, a proven value without a request; a move
+            that allows it is ruled out (games with the rule `may_end`; replies with two players)
     root    the same for each move and, with two players, for each reply: a move that allows one is proven lost
 
 So a search plays wins in one and avoids losses in two at any budget and with any prior: with a prior of 0 for the only good
@@ -16,9 +17,9 @@ import numpy as np
 from games import core
 from games.compiled import inlined, lean
 from zerofleet.search.proof import LOSES, WINS, bound_root, is_proven, moves_left, settle_node
-from zerofleet.search.tree import NO_NODE, OVER, ROOT, WON, copy, wide
+from zerofleet.search.tree import DECIDED, NO_NODE, OVER, ROOT, copy, wide
 
-__all__ = ["Ahead", "claim_win", "look_ahead"]
+__all__ = ["Ahead", "claim_win", "look_ahead", "rule_out_losses"]
 
 
 class Ahead(NamedTuple):
@@ -42,27 +43,60 @@ def _ends(game: Any, before: Any, action: int, after: Any, outcome: Any) -> bool
 
 @lean
 def claim_win(game: Any, tree: tuple[Any, Any], slot: Any, state: Any, ahead: Ahead, index: int) -> None:
-    """Make a new leaf WON if its mover wins at once. The first winning move gives the outcome for more than two players.
+    """Make a new leaf DECIDED if its mover wins at once. The first winning move gives the outcome for more than two players.
 
-    `tree`: nodes and edges. A leaf that is WON gives its edges back: no search follows them.
+    `tree`: nodes and edges.
     """
     nodes, edges = tree
     node = nodes[index]
     player = wide(node.to_move)
     for e in range(node.edge_start, node.edge_start + node.edge_count):
         if _ends(game, state, edges[e].action, ahead.states[0], ahead.outcome) and ahead.outcome[player] >= 1.0:
-            node.kind = WON
             copy(ahead.outcome, node.value)
-            _bound(node, player)
-            if node.edge_start + node.edge_count == slot.edges:
-                slot.edges = node.edge_start
-                node.edge_count = 0
+            _decide(node, slot, player)
             return
 
 
 @lean
+def rule_out_losses(game: Any, tree: tuple[Any, Any], slot: Any, state: Any, ahead: Ahead, index: int) -> None:
+    """Rule out the moves of a new leaf that lose at once or to one reply, and make it DECIDED if it has no other.
+
+    After `claim_win`; without effect for more than two players. `tree`: nodes and edges.
+    """
+    nodes, edges = tree
+    node = nodes[index]
+    if node.value.shape[0] != 2:
+        return
+    player = wide(node.to_move)
+    left = 0
+    for e in range(node.edge_start, node.edge_start + node.edge_count):
+        if _ends(game, state, edges[e].action, ahead.states[0], ahead.outcome):
+            loses = ahead.outcome[player] <= -1.0
+        else:
+            loses = _allows_win(game, ahead, player)
+        if loses:
+            edges[e].proof = LOSES
+        else:
+            left += 1
+    if left == 0:
+        node.value[player] = -1.0
+        node.value[1 - player] = 1.0
+        _decide(node, slot, player)
+
+
+@lean
+def _decide(node: Any, slot: Any, player: int) -> None:
+    """Make a leaf DECIDED, with its value as bounds. It gives its edges back: no search follows them."""
+    node.kind = DECIDED
+    _bound(node, player)
+    if node.edge_start + node.edge_count == slot.edges:
+        slot.edges = node.edge_start
+        node.edge_count = 0
+
+
+@lean
 def _bound(node: Any, player: int) -> None:
-    """Set the bounds of a node to its value, which its mover certainly reaches; for more than two players only the mover's."""
+    """Set the bounds of a node to its value, which is certain; for more than two players only the mover's."""
     for seat in range(node.value.shape[0]):
         if seat == player or node.value.shape[0] == 2:
             node.lower[seat] = node.value[seat]

@@ -55,6 +55,12 @@ class SearchSettings(BaseModel):
     moves ahead are never searched again; a search ends once its move is decided, and the policy target and the root value hold
     what is proven. Has no effect on searches with hidden information."""
 
+    prove_replies: bool = False
+    """Also rule out, at every new leaf, the moves that lose to a win in one, before its evaluation; a leaf without another move
+    is proven lost. For two players, in games with the rule `may_end`, where values are proven. A search takes up to 1.6 times
+    as long without its evaluations and sees two plies further: matches and analyses have it. In self-play it keeps the policy
+    from the positions that blunders lead to (docs/results/root_at_play.md)."""
+
     dirichlet_alpha: float = Field(default=0.0, ge=0.0)
     """Concentration of the root noise of a full search; 0: 10 / (number of legal moves) (AlphaZero's scaling)."""
     dirichlet_fraction: float = Field(default=0.25, ge=0.0, le=1.0)
@@ -155,6 +161,7 @@ class SearchSettings(BaseModel):
             temperature=0.0,
             temperature_plies=0,
             gumbel_noise=False,
+            prove_replies=True,
             resign_threshold=-1.0,
         )
 

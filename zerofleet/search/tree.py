@@ -31,6 +31,7 @@ from games import core
 from games.compiled import inlined, lean
 
 __all__ = [
+    "DECIDED",
     "EXPANDED",
     "NO_NODE",
     "OPEN",
@@ -39,7 +40,6 @@ __all__ = [
     "PROVEN",
     "ROOT",
     "UNEXPANDED",
-    "WON",
     "Tree",
     "add_node",
     "backup",
@@ -55,9 +55,9 @@ __all__ = [
 ROOT = 0
 NO_NODE = -1
 
-UNEXPANDED, PENDING, EXPANDED, OVER, WON, PROVEN = range(6)
+UNEXPANDED, PENDING, EXPANDED, OVER, DECIDED, PROVEN = range(6)
 """Kinds of a node. A descent ends at the last three, whose values need no network: the game is over (or cut, see `repetition`),
-the mover wins at once (found before expansion), the outcome is proven (an expanded node, other than the root)."""
+the outcome was found before expansion (`look_ahead`), or is proven (an expanded node, other than the root)."""
 
 OPEN = 0  # proof of an edge that a search may follow; the other codes are in `zerofleet.search.proof`
 
@@ -66,7 +66,7 @@ def node_dtype(players: int) -> np.dtype[Any]:
     """Return the record of a node for a number of players. The fields that every simulation reads come first."""
     return np.dtype(
         [
-            ("value", np.float32, (players,)),  # network value, or the outcome when OVER, WON or PROVEN; seat order
+            ("value", np.float32, (players,)),  # network value, or the outcome when OVER, DECIDED or PROVEN; seat order
             ("visits", np.int32),  # backups through or from here
             ("parent", np.int32),
             ("parent_edge", np.int32),

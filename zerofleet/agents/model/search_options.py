@@ -29,6 +29,7 @@ _SETTINGS = {
     "information": "information",
     "repetition": "repetition",
     "prove": "prove_values",
+    "replies": "prove_replies",
 }
 
 
@@ -53,6 +54,8 @@ class SearchOptions(AgentOptions):
     """`SearchSettings.repetition`, in games with positions that recur."""
     prove: bool | None = None
     """`SearchSettings.prove_values`, in games of perfect information."""
+    replies: bool | None = None
+    """`SearchSettings.prove_replies`, in games of perfect information."""
     temperature: float | None = Field(default=None, ge=0.0, allow_inf_nan=False)
     """Exponent 1/temperature on the visits from which moves are sampled; 0: the most visited move."""
 
@@ -63,6 +66,8 @@ class SearchOptions(AgentOptions):
             raise ValueError("considered needs root=gumbel")
         if self.u == "literal" and (idle := [name for name in ("c", "base", "fpu") if getattr(self, name) is not None]):
             raise ValueError(f"u=literal has no {', '.join(idle)}; leave out {', '.join(idle)}")
+        if self.replies and self.prove is False:
+            raise ValueError("replies=true needs prove=true")
         if self.temperature and self.root == "gumbel":
             raise ValueError("temperature needs root=puct; root=gumbel plays the winner of sequential halving")
         return self
@@ -90,10 +95,11 @@ class SearchOptions(AgentOptions):
         hides = spec.information != "perfect"
         if self.information is not None and not hides:
             raise InvalidRequest(f"information={self.information}: {spec.name} hides nothing; leave out information")
-        if self.prove is not None and hides:
-            raise InvalidRequest(
-                f"prove: values are proven in games of perfect information only, not {spec.name}; leave it out"
-            )
+        for name, given in (("prove", self.prove), ("replies", self.replies)):
+            if given is not None and hides:
+                raise InvalidRequest(
+                    f"{name}: values are proven in games of perfect information only, not {spec.name}; leave it out"
+                )
         if self.repetition is not None and not spec.repeats:
             raise InvalidRequest(f"repetition={self.repetition}: no position of {spec.name} recurs; leave out repetition")
 
