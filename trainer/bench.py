@@ -220,7 +220,8 @@ async def _whole(
     ):
         rate, count = games_per_second, round(games_per_second * seconds)
         await loop.run_in_executor(feeder, _prepare, game.spec().name, parameters_text(game), settings.seed, count)
-        first = [(f"{0:032x}", records[0])]  # the start of its processes is no part of the measurement
+        # The start of its processes is no part of the measurement.
+        first = [(f"{number:032x}", record) for number, record in enumerate(records[: settings.intake_games])]
         await loop.run_in_executor(taker, reader.read, first)
         async with aclosing(open_stream(settings.stream_url, name=settings.stream_name)) as stream:
             awake = asyncio.Event()

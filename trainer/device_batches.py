@@ -67,7 +67,7 @@ class DeviceBatches:
         like = [*Samples.empty(self._spec, 1).arrays, np.empty(1, np.int64)]
         begin = 0
         for array in like:
-            part = rows[:, begin : begin + array.nbytes].contiguous().view(_TYPES[array.dtype])
+            part = rows[:, begin : begin + array.nbytes].clone(memory_format=torch.contiguous_format).view(_TYPES[array.dtype])
             yield part.reshape(len(rows), *array.shape[1:])
             begin += array.nbytes
 

@@ -103,7 +103,7 @@ class Learner:
         """Code of the tower's convolutions in a step: `torch`, or the kernel by its instruction set, such as `native_avx2`."""
         self._view = self._compiled(self._ranks.view(self.network), spec.planes[1:])
         self._maker = BatchMaker(spec)
-        self._there = DeviceBatches(spec, self.device) if self.device.type != "cpu" else None
+        self._device_batches = DeviceBatches(spec, self.device) if self.device.type != "cpu" else None
         self._buffers = [buffer for _, buffer in self.network.named_buffers()]
         self._good_buffers = [buffer.clone() for buffer in self._buffers]
 
@@ -198,7 +198,9 @@ class Learner:
 
     def _build(self, drawn: Drawn) -> Batch:
         """Return drawn samples on the learner's device."""
-        return self._there.build(drawn) if self._there is not None else self._maker.build(drawn).to(self.device)
+        return (
+            self._device_batches.build(drawn) if self._device_batches is not None else self._maker.build(drawn).to(self.device)
+        )
 
     def _draw(self, rng: np.random.Generator) -> Drawn:
         samples = self.window.draw(self.settings.batch_size, rng)

@@ -79,20 +79,22 @@ class RecordCheck:
     def check(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
         """Check each delivery, in order; games of the same call are also compared with each other.
 
-        Raises as `Reader.read` does; then nothing was counted.
+        Raises as `Reader.read` does, and `OSError` when the log cannot be read; then nothing was counted.
         """
         checked = CheckedRecords()
         newest = self._newest_version()
-        new = [delivery for delivery in deliveries if self._is_new(delivery.uid)]
+        stored = {delivery.uid: self._stored(delivery.uid) for delivery in deliveries}
+        new = [one for one in deliveries if stored[one.uid] is None and UID_PATTERN.fullmatch(one.uid)]
         found = self._reader.read([(delivery.uid, delivery.payload) for delivery in new])
         games = {delivery.entry_id: game for delivery, game in zip(new, found, strict=True)}
-        fresh: dict[str, bytes] = {}
         for delivery in deliveries:
             try:
-                known = self._known(delivery, fresh)
+                if not UID_PATTERN.fullmatch(delivery.uid):
+                    raise RecordRejected("uid", f"uid {delivery.uid[:64]!r} is not 32 lower-case hex digits")
+                known = stored[delivery.uid]
                 if known is None:
                     checked.accepted.append(self._accept(delivery, games[delivery.entry_id], newest))
-                    fresh[delivery.uid] = delivery.payload
+                    stored[delivery.uid] = delivery.payload
                 elif known in (delivery.payload, _UNREADABLE) or _is_repetition(known, delivery.payload):
                     checked.repeated.append(delivery)
                 else:
@@ -102,16 +104,11 @@ class RecordCheck:
                 checked.refused.append(Refusal(delivery, error.reason, str(error)))
         return checked
 
-    def _is_new(self, uid: str) -> bool:
-        return UID_PATTERN.fullmatch(uid) is not None and self._replay.log.find_index(uid) is None
-
-    def _known(self, delivery: Delivery, fresh: dict[str, bytes]) -> bytes | None:
-        """Return the stored content of the delivery's uid, or `None`."""
-        if not UID_PATTERN.fullmatch(delivery.uid):
-            raise RecordRejected("uid", f"uid {delivery.uid[:64]!r} is not 32 lower-case hex digits")
-        if delivery.uid in fresh:
-            return fresh[delivery.uid]
-        index = self._replay.log.find_index(delivery.uid)
+    def _stored(self, uid: str) -> bytes | None:
+        """Return the stored content of a uid, or `None`."""
+        if not UID_PATTERN.fullmatch(uid):
+            return None
+        index = self._replay.log.find_index(uid)
         if index is None:
             return None
         try:

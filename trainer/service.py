@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, suppress
 from typing import TypeVar
 
 import structlog
@@ -21,16 +21,16 @@ from trainer.candidates import Submitter
 from trainer.fleet import Fleet
 from trainer.history import History, open_history
 from trainer.intake import Intake
-from trainer.learners.contract import ReadsElsewhere
 from trainer.process_group import open_ranks
 from trainer.ranks import ALONE, Place, Ranks, choose_device
 from trainer.readers.base import Reader, RecordReader
-from trainer.readers.messages import Orders
+from trainer.readers.messages import ReaderSettings
 from trainer.readers.processes import ReaderProcesses
 from trainer.record_check import RecordCheck
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from trainer.training import Training
+from trainer.window import SampleWindow
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable, ZerofleetError
 from zerofleet.presets.warm_start import game_of
@@ -97,11 +97,14 @@ async def _serve(service: Service, settings: TrainerSettings, device: torch.devi
             ):
                 submitter = Submitter(gatekeeper, training.store, model, rng=rng)
                 conductor = Conductor(training, submitter, history, stream, learner_thread)
-                with closing(open_reader(training, device)) as reader:
+                reader = open_reader(training, device)
+                try:
                     intake = make_intake(
                         training, stream, executor=intake_thread, rng=rng, on_samples=conductor.wake, reader=reader
                     )
                     await conductor.run(service, intake)
+                finally:
+                    await asyncio.to_thread(reader.close)
         finally:
             history.close()
             training.replay.close()
@@ -114,13 +117,13 @@ def _shown_settings(settings: TrainerSettings) -> dict[str, object]:
 
 
 def open_reader(training: Training, device: torch.device) -> Reader:
-    """Return the reader of records that the settings ask for; `device` trains.
+    """Return the reader of records that the settings select; `device` trains.
 
     Raises `ConfigurationError` for a number of processes with a learner that reads in a thread.
     """
     settings, window = training.settings, training.replay.window
     count = settings.intake_processes
-    if not isinstance(window, ReadsElsewhere):
+    if not isinstance(window, SampleWindow):
         if count not in ("auto", 0):
             raise ConfigurationError(
                 f"intake_processes={count}: the learner {settings.train.learner} reads games in a thread; leave it at auto or 0"
@@ -129,8 +132,9 @@ def open_reader(training: Training, device: torch.device) -> Reader:
     elif count == "auto":
         count = GPU_READERS if device.type == "cuda" else 0
     log.info("intake.readers", processes=count)
-    if count and isinstance(window, ReadsElsewhere):
-        return ReaderProcesses(Orders.of(training.game, settings.warm_start, window.reading), count)
+    if count:
+        given = ReaderSettings.of(training.game, settings.train, settings.warm_start)
+        return ReaderProcesses(given, count, spec=training.game.spec())
     return RecordReader(training.game, window.read, warm_start_game=game_of(training.game, settings.warm_start))
 
 

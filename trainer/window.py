@@ -11,8 +11,6 @@ so that it grows by beta samples for each new one at first, and ever more slowly
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -74,11 +72,6 @@ class SampleWindow:
     def read(self, played: ValidatedGame) -> Samples:
         """Return the samples of a game; see `trainer.samples.extract`."""
         return extract(played, self._settings)
-
-    @property
-    def reading(self) -> Callable[[ValidatedGame], Samples]:
-        """See `trainer.learners.contract.ReadsElsewhere`."""
-        return partial(extract, settings=self._settings)
 
     def add(self, samples: Samples) -> None:
         """Append samples and drop the oldest according to the rule."""

@@ -71,6 +71,10 @@ class RecordRejected(ZerofleetError):
         self.reason = reason
 
 
+class ReaderFailed(ZerofleetError):
+    """Process of the trainer for reading games that fails by a fault of its own, or is lost again and again."""
+
+
 class Overloaded(ZerofleetError):
     """Bounded queue full; the caller should back off and retry."""
 

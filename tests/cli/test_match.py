@@ -61,6 +61,21 @@ def test_a_match_is_of_the_game_of_the_run_unless_another_is_named(zerofleet, ru
     words = ("match", "perfect", "random", "--games", "2", "--run-dir", str(run_with_champion), "--json")
     assert zerofleet(*words).json()["game"] == "tic_tac_toe"
     assert zerofleet(*words, "--game", "connect_four", "--set", "rows=4", "--set", "columns=4").json()["game"] == "connect_four"
+    accuracy = zerofleet("accuracy", "random", "--positions", "8", "--run-dir", str(run_with_champion), "--json")
+    assert accuracy.json()["game"] == "tic_tac_toe"
+    rounds = (
+        "tournament",
+        "random",
+        "perfect",
+        "--games",
+        "2",
+        "--workers",
+        "1",
+        "--run-dir",
+        str(run_with_champion),
+        "--json",
+    )
+    assert zerofleet(*rounds).json()["game"] == "tic_tac_toe"
     absent = zerofleet("match", "perfect", "random", "--run-dir", str(run_with_champion / "absent"))
     assert (absent.code, "absent" in absent.err) == (2, True)
 

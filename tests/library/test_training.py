@@ -78,6 +78,8 @@ def test_a_run_has_the_devices_of_the_call_or_keeps_its_own(tmp_path: Path, monk
     monkeypatch.undo()
     with pytest.raises(ConfigurationError, match="devices: 'moon' is not a device; want cpu or cuda:N"):
         zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "new", devices=["moon"])
+    with pytest.raises(ConfigurationError, match=r"devices='cpu' is one text; want a list, such as \['cpu'\]"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "new", devices="cpu")
 
 
 def test_a_run_that_needs_a_token_is_not_continued_without_it(tmp_path: Path) -> None:

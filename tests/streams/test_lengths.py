@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,14 @@ COUNTED_EVERY = 10  # instructions of SQLite's virtual machine between two calls
 
 def stream_in(folder: Path, *, high_water: int = 10_000) -> GameStream:
     return open_stream(f"sqlite:///{folder / 'games.db'}?high_water={high_water}", name="games")
+
+
+def counted(folder: Path) -> tuple[int, int]:
+    """Return the stored count of a stream, and the number of its entries."""
+    with sqlite3.connect(folder / "games.db") as file:
+        (stored,) = file.execute("SELECT entries FROM lengths WHERE stream = 'games'").fetchone()
+        (entries,) = file.execute("SELECT count(*) FROM entries WHERE stream = 'games'").fetchone()
+    return stored, entries
 
 
 async def fill(stream: GameStream, *numbers: int) -> None:
@@ -64,6 +73,7 @@ async def test_a_file_of_a_release_that_did_not_count_is_counted_when_it_is_open
         old.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     stream = stream_in(tmp_path)
     assert (await stream.stats()).length == 3
+    assert counted(tmp_path) == (3, 3)
     await stream.aclose()
 
 
@@ -75,6 +85,21 @@ async def test_games_that_another_program_adds_or_removes_are_counted(tmp_path: 
         other.execute("INSERT INTO entries (stream, uid, payload, published_at_s) VALUES ('games', 'game-3', x'00', 1.0)")
         other.execute("DELETE FROM entries WHERE uid IN ('game-0', 'game-2')")
     assert (await stream.stats()).length == 1
+    assert counted(tmp_path) == (1, 1)
+    await stream.aclose()
+
+
+async def test_a_full_stream_takes_a_game_again_after_an_acknowledgement(tmp_path: Path) -> None:
+    stream = stream_in(tmp_path, high_water=2)
+    await fill(stream, 0, 1)
+    waiting = asyncio.ensure_future(fill(stream, 2))
+    first, _ = await stream.consume(consumer="a", limit=2, block_s=0.0)
+    assert not waiting.done()
+    assert counted(tmp_path) == (2, 2)
+    await stream.acknowledge([first.entry_id])
+    async with asyncio.timeout(30):
+        await waiting
+    assert counted(tmp_path) == (2, 2)
     await stream.aclose()
 
 
@@ -87,6 +112,7 @@ async def test_the_count_survives_delivery_acknowledgement_and_dead_letters(tmp_
     await stream.dead_letter(second, reason="broken")
     found = await stream.stats()
     assert (found.length, found.pending, found.dead) == (4, 2, 1)
+    assert counted(tmp_path) == (4, 4)
     await stream.aclose()
     again = stream_in(tmp_path)
     assert (await again.stats()).length == 4

@@ -43,13 +43,14 @@ def test_a_batch_of_the_device_is_that_of_the_host_for_every_symmetry(name):
     maker = BatchMaker(game.spec())
     drawn = maker.turn(anything(game), np.random.default_rng(1))
     assert len(set(drawn.turns)) > len(game.spec().symmetries) / 2
-    host, device = maker.build(drawn).to(CPU), DeviceBatches(game.spec(), CPU).build(drawn)
-    for field in FIELDS:
-        wanted, got = getattr(host, field), getattr(device, field)
-        assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), field
-        torch.testing.assert_close(got, wanted, rtol=0, atol=0, equal_nan=True)
-    assert device.whole == host.whole
-    assert device.planes.is_contiguous(memory_format=torch.channels_last)
+    for part in (drawn, drawn.part(3, 4)):  # a rank may have a single sample
+        host, device = maker.build(part).to(CPU), DeviceBatches(game.spec(), CPU).build(part)
+        for field in FIELDS:
+            wanted, got = getattr(host, field), getattr(device, field)
+            assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), field
+            torch.testing.assert_close(got, wanted, rtol=0, atol=0, equal_nan=True)
+        assert device.whole == host.whole
+        assert device.planes.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_a_learner_takes_the_same_steps_with_either(connect_four, small, record):
@@ -60,7 +61,7 @@ def test_a_learner_takes_the_same_steps_with_either(connect_four, small, record)
             window.add(window.read(validate(decode_record(record(number, of=connect_four)[1]))))
         network = new_network(connect_four.spec(), small, seed=1)
         learner = Learner(connect_four.spec(), network, TrainSettings(batch_size=32), window, seed=3)
-        learner._there = DeviceBatches(connect_four.spec(), CPU) if there else None
+        learner._device_batches = DeviceBatches(connect_four.spec(), CPU) if there else None
         for _ in range(3):
             learner.step()
         trained.append([*learner.network.state_dict().values(), *learner.candidate().state_dict().values()])

@@ -358,6 +358,7 @@ def test_a_stored_model_of_another_size_is_refused(tmp_path, game):
         open_training(settings_of(tmp_path, network={**NETWORK, "blocks": 2}), game)
 
 
+@pytest.mark.slow
 async def test_a_trainer_may_read_games_in_processes_of_their_own(tmp_path, record):
     stream, settings = MemoryStream(), settings_of(tmp_path, intake_processes=2)
     async with RunningTrainer(settings, stream, FakeGatekeeper()) as trainer:
@@ -374,7 +375,7 @@ async def test_a_trainer_may_read_games_in_processes_of_their_own(tmp_path, reco
 )
 def test_games_are_read_beside_a_gpu_in_processes_of_their_own(tmp_path, monkeypatch, game, given, device, processes):
     started = []
-    monkeypatch.setattr(service_module, "ReaderProcesses", lambda orders, count: started.append(count))
+    monkeypatch.setattr(service_module, "ReaderProcesses", lambda settings, count, spec: started.append(count))
     training = open_training(settings_of(tmp_path, intake_processes=given), game)
     open_reader(training, torch.device(device))
     training.replay.close()

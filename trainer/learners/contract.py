@@ -11,9 +11,9 @@ restored from its checkpoint takes the next step that the stopped one would have
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar
 
 import torch
 from pydantic import ConfigDict
@@ -25,7 +25,7 @@ from trainer.ranks import Ranks
 from trainer.settings import TrainerSettings
 from zerofleet.contracts.records import ValidatedGame
 
-__all__ = ["Accounts", "Learning", "ReadsElsewhere", "Stored", "Taken", "TakingStep", "Window"]
+__all__ = ["Accounts", "Learning", "Stored", "Taken", "TakingStep", "Window"]
 
 
 @dataclass(slots=True)
@@ -54,7 +54,6 @@ class Taken(Protocol):
 
 
 Content = TypeVar("Content")
-Content_co = TypeVar("Content_co", covariant=True)
 
 
 class Window(Protocol[Content]):
@@ -86,16 +85,6 @@ class Window(Protocol[Content]):
 
     def add(self, samples: Content) -> None:
         """Append the samples of a game."""
-        ...
-
-
-@runtime_checkable
-class ReadsElsewhere(Protocol[Content_co]):
-    """Window whose games can be read in another process (`trainer.readers`), as their samples depend on the game alone."""
-
-    @property
-    def reading(self) -> Callable[[ValidatedGame], Content_co]:
-        """`Window.read` as a function that pickle can send."""
         ...
 
 

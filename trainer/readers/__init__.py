@@ -2,6 +2,6 @@
 
 base        contract, and the reader in the calling thread
 processes   reader in processes of its own, so that the learner's thread need not wait for the interpreter
-process     what such a process does; `__main__` is its command
-messages    what the two send each other
+process     loop of such a process; `__main__` is its command
+messages    messages between the two
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from multiprocessing.connection import Connection
 
@@ -11,7 +12,12 @@ from zerofleet.service.process_end import end_process, end_with
 def main() -> int:
     """Read until the connection ends; return the exit code."""
     descriptor, parent = map(int, sys.argv[1:])
-    if not end_with(parent):
+    for ending in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # a trainer that drains still needs this process; its end is the connection's
+        signal.signal(ending, signal.SIG_IGN)
+    if not end_with(parent, signal.SIGKILL):
         return 1
     from trainer.readers.process import read_until_closed  # noqa: PLC0415 - only now: its imports take a second
 

@@ -40,7 +40,8 @@ class Reader(Protocol):
     def read(self, entries: Sequence[Entry]) -> list[ReadGame | RecordRejected]:
         """Return each game, or the reason why it is none, in order.
 
-        Raises `RuleFault` for a fault in the game's own code, `Unavailable` when the same games should be read again later.
+        Raises `RuleFault` for a fault in the game's own code, `Unavailable` when the same games should be read again later,
+        `ReaderFailed` when that is of no use.
         """
         ...
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from games.core import Game, make
 from games.positions import changed_parameters
-from zerofleet.errors import ZerofleetError
+from zerofleet.errors import ConfigurationError, ZerofleetError
 from zerofleet.library import background
 from zerofleet.library.runs import Run
 from zerofleet.presets.experiment import kept_experiment
@@ -70,6 +70,8 @@ def train(
     own = kept_experiment(root)
     continued = own if own is not None and own.game == name else None  # a run of another game is refused
     kept = () if continued is None else continued.devices
+    if isinstance(devices, str):
+        raise ConfigurationError(f"devices={devices!r} is one text; want a list, such as [{devices!r}]")
     chosen = kept if devices is None else tuple(devices)
     request = RunRequest(
         game=name,

@@ -38,7 +38,7 @@ def end_process(code: int) -> NoReturn:
     os._exit(code)
 
 
-def end_with(parent_pid: int) -> bool:
-    """Request SIGTERM from the kernel when the parent dies; return whether it is still alive. Linux."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with(parent_pid: int, ending: signal.Signals = signal.SIGTERM) -> bool:
+    """Request a signal from the kernel when the parent dies; return whether it is still alive. Linux."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ending)
     return os.getppid() == parent_pid

@@ -82,16 +82,6 @@ SELECT coalesce((SELECT entries FROM lengths WHERE stream = :stream), 0), count(
 FROM entries WHERE stream = :stream AND consumer IS NOT NULL
 """
 DEAD = """
-DELETE FROM dead_letters WHERE stream = :stream
-    AND id <= (SELECT id FROM dead_letters WHERE stream = :stream ORDER BY id DESC LIMIT 1 OFFSET :kept)
-"""
-STATS = """
-SELECT count(*), count(consumer),
-    min(CASE WHEN consumer IS NOT NULL AND typeof(published_at_s) = 'real' THEN published_at_s END),
-    (SELECT count(*) FROM dead_letters WHERE stream = :stream)
-FROM entries WHERE stream = :stream
-"""
-DEAD = """
 SELECT id, CAST(uid AS TEXT), CAST(payload AS BLOB), reason, CAST(deliveries AS INTEGER),
     CAST(coalesce(size_bytes, length(payload)) AS INTEGER) FROM dead_letters
 WHERE stream = ? ORDER BY id DESC LIMIT ?
