@@ -35,7 +35,7 @@ def test_the_same_seed_replays_the_same_trace():
 
 
 def test_a_trainer_that_counts_a_game_twice_is_found(monkeypatch):
-    monkeypatch.setattr(RecordCheck, "_known", lambda self, delivery, fresh: None)
+    monkeypatch.setattr(RecordCheck, "_stored", lambda self, uid: None)
     assert any(simulate(seed, games=40).broken.startswith("P1") for seed in range(8))
 
 

@@ -2,7 +2,8 @@
 
     settings ─► | entries ─► answers ◄─ | entries ─► ...
 
-A process reads records of workers that nobody trusts, so the trainer unpacks no objects from it: an answer is JSON and numbers.
+A process reads records of workers, which may be forged, so the trainer unpacks no objects from it: answers are JSON and
+numbers.
 """
 
 from __future__ import annotations
