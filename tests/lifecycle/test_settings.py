@@ -128,7 +128,7 @@ def test_print_config_prints_the_table_and_exits_with_0(capsys: pytest.CaptureFi
     assert ended.value.code == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["game", "tic_tac_toe", "command", "line"] for line in lines)
-    assert any(line.split() == ["search.simulations", "50", "preset", "laptop"] for line in lines)
+    assert any(line.split() == ["search.simulations", "16", "preset", "laptop"] for line in lines)
 
 
 def test_help_explains_each_setting_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
