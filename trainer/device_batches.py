@@ -22,14 +22,6 @@ from trainer.samples import Samples
 
 __all__ = ["DeviceBatches"]
 
-_TYPES = {
-    np.dtype(np.uint8): torch.uint8,
-    np.dtype(np.int16): torch.int16,
-    np.dtype(np.int64): torch.int64,
-    np.dtype(np.float16): torch.float16,
-    np.dtype(np.float32): torch.float32,
-}
-
 
 class DeviceBatches:
     """Maker of batches of one game on one device."""
@@ -67,7 +59,8 @@ class DeviceBatches:
         like = [*Samples.empty(self._spec, 1).arrays, np.empty(1, np.int64)]
         begin = 0
         for array in like:
-            part = rows[:, begin : begin + array.nbytes].clone(memory_format=torch.contiguous_format).view(_TYPES[array.dtype])
+            part = rows[:, begin : begin + array.nbytes].clone(memory_format=torch.contiguous_format)
+            part = part.view(torch.from_numpy(array).dtype)
             yield part.reshape(len(rows), *array.shape[1:])
             begin += array.nbytes
 
