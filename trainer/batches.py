@@ -125,21 +125,14 @@ def images_of(spec: GameSpec) -> tuple[np.ndarray, np.ndarray]:
 
 
 def to_rows(drawn: Drawn) -> np.ndarray:
-    """Serialise drawn samples, uint8 [B, n], a row for each sample; `n` is the same for all samples of a game."""
-    arrays = (*drawn.samples.arrays, drawn.turns)
-    flat = (np.ascontiguousarray(array).reshape(len(drawn.turns), -1) for array in arrays)
-    return np.concatenate([array.view(np.uint8) for array in flat], axis=1)
+    """Serialise drawn samples, uint8 [B, n]: for each a row of `Samples` and, in the last bytes, its symmetry."""
+    return np.concatenate([drawn.samples.to_rows(), drawn.turns[:, None].view(np.uint8)], axis=1)
 
 
 def from_rows(rows: np.ndarray, spec: GameSpec, whole: Whole, progress: float = 0.0) -> Drawn:
     """Return the drawn samples that `to_rows` serialised into `rows`, which may be a part of its result."""
-    samples, turns = Samples.empty(spec, len(rows)), np.empty(len(rows), np.int64)
-    begin = 0
-    for array in (*samples.arrays, turns):
-        width = array.nbytes // max(1, len(rows))
-        array.reshape(len(rows), -1).view(np.uint8)[:] = rows[:, begin : begin + width]
-        begin += width
-    return Drawn(samples, turns, whole, progress)
+    turns = np.ascontiguousarray(rows[:, -np.dtype(np.int64).itemsize :]).view(np.int64)[:, 0]
+    return Drawn(Samples.from_rows(rows[:, : -turns.itemsize], spec), turns, whole, progress)
 
 
 @compiled

@@ -2,7 +2,7 @@
 
     samples, symmetries ── one pinned buffer, one copy ──► rows uint8 ── bits, symmetries, types ──► Batch
 
-A row holds the arrays of a sample one after another (`trainer.batches.to_rows`), a tenth of the bytes of its planes. Everything
+A row holds the fields of a sample and its symmetry (`trainer.batches.to_rows`), a tenth of the bytes of its planes. Everything
 behind the copy is queued on the device, so the learner's thread goes on at once. The result equals `BatchMaker.build`.
 
 Axes: B batch, C planes, H x W cells, A actions, L most legal actions, P players, K symmetries with the identity.
@@ -56,13 +56,14 @@ class DeviceBatches:
 
     def _parts(self, rows: Tensor) -> Iterator[Tensor]:
         """Yield the arrays of `Samples` and the symmetries, [B, ...] each, from rows uint8 [B, n]."""
-        like = [*Samples.empty(self._spec, 1).arrays, np.empty(1, np.int64)]
+        sample = Samples.empty(self._spec, 0).row_type
+        row = np.dtype([*((name, sample[name]) for name in sample.names or ()), ("turn", np.int64)])
         begin = 0
-        for array in like:
-            part = rows[:, begin : begin + array.nbytes].clone(memory_format=torch.contiguous_format)
-            part = part.view(torch.from_numpy(array).dtype)
-            yield part.reshape(len(rows), *array.shape[1:])
-            begin += array.nbytes
+        for name in row.names or ():
+            kind = row[name]
+            part = rows[:, begin : begin + kind.itemsize].clone(memory_format=torch.contiguous_format)
+            yield part.view(torch.from_numpy(np.empty(0, kind.base)).dtype).reshape(len(rows), *kind.shape)
+            begin += kind.itemsize
 
     def _planes(self, states: Tensor, turns: Tensor) -> Tensor:
         """Return float32 [B, C, H, W] from packed bits uint8 [B, n]; cell i of an image is cell `_cells[turn, i]`."""

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from games.core import Game
 from trainer.fleet import Fleet
 from trainer.model_ages import ModelAges
-from trainer.readers.base import Reader, ReadGame, RecordReader, has_agents_only
+from trainer.readers.base import Reader, ReadGame, has_agents_only
 from trainer.replay import AcceptedGame, Replay
 from zerofleet.contracts.records import UID_PATTERN, decode_record
 from zerofleet.errors import RecordRejected
@@ -54,22 +53,21 @@ class RecordCheck:
 
     def __init__(
         self,
-        game: Game,
+        reader: Reader,
         replay: Replay,
         newest_version: Callable[[], int],
         *,
-        reader: Reader | None = None,
         champion_version: Callable[[], int] = lambda: 0,
         fleet: Fleet | None = None,
         max_staleness: int = 0,
     ) -> None:
-        """`newest_version`: highest model version ever published. `reader`: by default one in the calling thread.
+        """`newest_version`: highest model version ever published.
 
         `champion_version`: version whose games are never too old, 0 if none. `fleet`: admission by worker. `max_staleness`:
         `TrainSettings.max_staleness`.
         """
         self._replay = replay
-        self._reader = reader or RecordReader(game, replay.window.read)
+        self._reader = reader
         self._newest_version = newest_version
         self._champion_version = champion_version
         self._fleet = fleet

@@ -5,7 +5,7 @@ Axes: N samples, L most legal actions of any position, P players.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -54,10 +54,32 @@ class Samples:
             weight=np.empty(count, np.float32),
         )
 
+    @classmethod
+    def from_rows(cls, rows: np.ndarray, spec: GameSpec) -> Samples:
+        """Return the samples that `to_rows` serialised into `rows`, uint8 [N, n], which may be a part of its result."""
+        kind = cls.empty(spec, 0).row_type
+        table = np.ascontiguousarray(rows).view(kind)[:, 0]
+        return cls(*(np.ascontiguousarray(table[name]) for name in _NAMES))
+
+    def to_rows(self) -> np.ndarray:
+        """Serialise the samples, uint8 [N, n], a row for each; `n` is the same for all samples of a game."""
+        table = np.empty(len(self), self.row_type)
+        for name, array in zip(_NAMES, self.arrays, strict=True):
+            table[name] = array
+        return table.view(np.uint8).reshape(len(self), self.row_type.itemsize)
+
+    @property
+    def row_type(self) -> np.dtype[np.void]:
+        """Layout of a row: the fields of a sample one after another."""
+        return np.dtype([(name, array.dtype, array.shape[1:]) for name, array in zip(_NAMES, self.arrays, strict=True)])
+
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The arrays, in the order of the fields."""
         return self.states, self.legal, self.policy, self.value, self.opponents, self.plies_left, self.reply, self.weight
+
+
+_NAMES = tuple(field.name for field in fields(Samples))
 
 
 def require_target(spec: GameSpec, policy_target: PolicyTarget) -> None:

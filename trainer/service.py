@@ -153,10 +153,9 @@ def make_intake(
         stream,
         replay,
         RecordCheck(
-            training.game,
+            reader,
             replay,
             lambda: training.newest_version,
-            reader=reader,
             champion_version=lambda: training.champion_version,
             fleet=Fleet(
                 max_plies=training.game.spec().max_plies,

@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from games.core import make
 from trainer.intake import Intake
+from trainer.readers.base import RecordReader
 from trainer.record_check import CheckedRecords, RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
@@ -41,8 +42,8 @@ async def queue_target(root: Path) -> AsyncIterator[Target]:
     window = SampleWindow(game.spec(), TrainSettings(window_min=_WINDOW, window_max=_WINDOW))
     with closing(Replay.open(root / "replay", window)) as replay, ThreadPoolExecutor(1, "intake") as executor:
         intake = Intake(
-            stream, replay, RecordCheck(game, replay, lambda: _NEWEST), executor=executor, consumer="trainer",
-            limit=16, wait_s=0.01, rng=random.Random(1), on_samples=lambda: None,
+            stream, replay, RecordCheck(RecordReader(game, replay.window.read), replay, lambda: _NEWEST),
+            executor=executor, consumer="trainer", limit=16, wait_s=0.01, rng=random.Random(1), on_samples=lambda: None,
         )  # fmt: skip
 
         async def take(uid: str, payload: bytes) -> CheckedRecords:

@@ -11,6 +11,7 @@ from pathlib import Path
 import games
 from games.core import make
 from trainer.intake import Intake
+from trainer.readers.base import RecordReader
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
@@ -29,7 +30,7 @@ async def main(url: str, directory: Path) -> None:
         intake = Intake(
             stream,
             replay,
-            RecordCheck(game, replay, lambda: 1),
+            RecordCheck(RecordReader(game, replay.window.read), replay, lambda: 1),
             executor=executor,
             consumer="trainer",
             limit=3,

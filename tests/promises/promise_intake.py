@@ -12,6 +12,7 @@ from promise_tools import GAME
 
 from games.core import make
 from trainer.intake import Intake
+from trainer.readers.base import RecordReader
 from trainer.record_check import CheckedRecords, RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
@@ -49,7 +50,7 @@ def taking(directory: Path, stream: GameStream) -> Iterator[Taking]:
         intake = Intake(
             stream,
             replay,
-            RecordCheck(game, replay, lambda: NEWEST),
+            RecordCheck(RecordReader(game, replay.window.read), replay, lambda: NEWEST),
             executor=executor,
             consumer="trainer",
             limit=100,

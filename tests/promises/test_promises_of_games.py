@@ -16,6 +16,7 @@ from promise_tools import FOLDER, GAME, announced, ends, process, record, until
 
 from games.core import make
 from trainer.intake import Intake
+from trainer.readers.base import RecordReader
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
@@ -148,7 +149,7 @@ async def test_p3_a_bad_record_never_reaches_the_replay_store_and_is_countable(t
 
     before, replay = refused(), Replay.open(tmp_path / "replay", SampleWindow(make(GAME).spec(), TrainSettings()))
     with ThreadPoolExecutor(1) as executor:
-        check = RecordCheck(make(GAME), replay, lambda: 3)
+        check = RecordCheck(RecordReader(make(GAME), replay.window.read), replay, lambda: 3)
         intake = Intake(
             stream,
             replay,

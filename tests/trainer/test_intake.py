@@ -15,6 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from trainer.intake import Intake
+from trainer.readers.base import RecordReader
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
@@ -46,7 +47,7 @@ def intake(game, stream, replay):
         yield Intake(
             stream,
             replay,
-            RecordCheck(game, replay, newest_version=lambda: 3),
+            RecordCheck(RecordReader(game, replay.window.read), replay, newest_version=lambda: 3),
             executor=executor,
             consumer="trainer",
             limit=16,
@@ -298,6 +299,7 @@ from pathlib import Path
 import games
 from games.core import make
 from trainer.intake import Intake
+from trainer.readers.base import RecordReader
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
@@ -308,9 +310,10 @@ async def main(root):
     game, settings = make("tic_tac_toe"), TrainSettings()
     replay = Replay.open(root / "replay", SampleWindow(game.spec(), settings))
     stream = open_stream(f"sqlite:///{root / 'games.db'}", name="games")
+    check = RecordCheck(RecordReader(game, replay.window.read), replay, lambda: 1)
     with ThreadPoolExecutor(1) as executor:
-        intake = Intake(stream, replay, RecordCheck(game, replay, lambda: 1), executor=executor, consumer="trainer",
-                        limit=2, wait_s=0.2, rng=random.Random(0), on_samples=lambda: None)
+        intake = Intake(stream, replay, check, executor=executor, consumer="trainer", limit=2,
+                        wait_s=0.2, rng=random.Random(0), on_samples=lambda: None)
         while True:
             deliveries = await intake._consume()
             if not deliveries:

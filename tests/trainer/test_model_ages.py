@@ -6,6 +6,7 @@ import pytest
 
 from trainer.learners.queue import GameQueue
 from trainer.model_ages import ModelAges
+from trainer.readers.base import RecordReader
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
@@ -48,7 +49,9 @@ def test_a_game_of_a_model_older_than_the_window_is_refused_unless_it_is_the_cha
     def check_one(number: int, version: int):
         return check.check([Delivery("1", *record(number, version=version), 1)])
 
-    check = RecordCheck(game, replay, newest_version=lambda: 9, champion_version=lambda: champion)
+    check = RecordCheck(
+        RecordReader(game, replay.window.read), replay, newest_version=lambda: 9, champion_version=lambda: champion
+    )
     replay.keep(check_one(1, 2).accepted)
     for number in range(2, 12):
         replay.keep(check_one(number, 8).accepted)
@@ -61,7 +64,7 @@ def test_a_game_of_a_model_older_than_the_window_is_refused_unless_it_is_the_cha
 
 
 def test_no_game_is_too_old_without_a_readable_champion(game, replay, record):
-    check = RecordCheck(game, replay, newest_version=lambda: 9)
+    check = RecordCheck(RecordReader(game, replay.window.read), replay, newest_version=lambda: 9)
     for number in range(10):
         replay.keep(check.check([Delivery("1", *record(number, version=8), 1)]).accepted)
     assert check.check([Delivery("1", *record(20, version=2), 1)]).accepted
@@ -70,7 +73,9 @@ def test_no_game_is_too_old_without_a_readable_champion(game, replay, record):
 def test_a_game_further_behind_than_the_settings_allow_is_refused_unless_it_is_the_champions(game, tmp_path, record):
     kept = Replay.open(tmp_path / "replay", GameQueue(lambda played: played.movers))
     champion = 9
-    check = RecordCheck(game, kept, newest_version=lambda: 9, champion_version=lambda: champion, max_staleness=3)
+    check = RecordCheck(
+        RecordReader(game, kept.window.read), kept, newest_version=lambda: 9, champion_version=lambda: champion, max_staleness=3
+    )
 
     def refused(number: int, version: int):
         return check.check([Delivery("1", *record(number, version=version), 1)]).refused

@@ -246,7 +246,7 @@ async def test_games_whose_reader_is_killed_are_stored_and_counted_once(game, pr
     stream, replay = MemoryStream(), Replay.open(tmp_path, SampleWindow(game.spec(), TrainSettings()))
     fleet = Fleet(max_plies=9)
     with closing(replay), closing(processes(2)) as reader, ThreadPoolExecutor(1) as thread:
-        check = RecordCheck(game, replay, lambda: 3, reader=reader, fleet=fleet)
+        check = RecordCheck(reader, replay, lambda: 3, fleet=fleet)
         intake = Intake(
             stream,
             replay,

@@ -36,8 +36,13 @@ def of_agents(number: int, game=None, *, worker: str = "w", taught: bool = True)
     return Delivery(str(number), uid, encode_record(played, worker_id=worker, uid=uid, agents=("random",) * players), 1)
 
 
+def check_of(training) -> RecordCheck:
+    reader = RecordReader(training.game, training.replay.window.read)
+    return RecordCheck(reader, training.replay, lambda: training.newest_version)
+
+
 def take(training, numbers, **how) -> None:
-    check = RecordCheck(training.game, training.replay, lambda: training.newest_version)
+    check = check_of(training)
     checked = check.check([of_agents(number, **how) for number in numbers])
     assert not checked.refused
     training.replay.keep(checked.accepted)
@@ -117,7 +122,7 @@ def _refuse(*_, **__):
 
 def test_games_of_models_are_refused_before_the_first_version(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
-    check = RecordCheck(training.game, training.replay, lambda: training.newest_version)
+    check = check_of(training)
     uid = "a" * 32
     payload = encode_record(random_game(training.game, 1, version=1), worker_id="w", uid=uid)
     assert [refusal.reason for refusal in check.check([Delivery("1", uid, payload, 1)]).refused] == ["model_version"]
@@ -130,7 +135,7 @@ def test_games_of_agents_alone_may_have_their_own_limit_of_moves(tmp_path):
     settings = settings_of(tmp_path, game="chinese_checkers_star37", game_parameters={"moves_cap": "5"})
     training = open_training(settings, game)
     reader = RecordReader(game, training.replay.window.read, warm_start_game=longer)
-    check = RecordCheck(game, training.replay, lambda: 1, reader=reader)
+    check = RecordCheck(reader, training.replay, lambda: 1)
     uid = "b" * 32
     of_model = encode_record(random_game(longer, 1, version=1), worker_id="w", uid=uid)
     checked = check.check([of_agents(1, longer), of_agents(2, game), Delivery("3", uid, of_model, 1)])
@@ -143,7 +148,7 @@ def test_games_of_agents_alone_may_have_their_own_limit_of_moves(tmp_path):
 
 def test_a_game_of_agents_that_two_workers_played_counts_once(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
-    check = RecordCheck(training.game, training.replay, lambda: 0)
+    check = check_of(training)
     again = [of_agents(1, worker=name) for name in ("w0", "w1")]
     other = replace(of_agents(2), uid=of_agents(1).uid)
     checked = check.check(again)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -92,15 +93,14 @@ def send_answers(connection: Connection, answers: Answers) -> None:
     read = [game for game in answers.games if isinstance(game, ReadGame)]
     listed = [_described(game) for game in answers.games]
     connection.send_bytes(json.dumps({"games": listed, "fault": answers.fault, "error": answers.error}).encode())
-    columns = zip(*(game.samples.arrays for game in read), strict=True)  # type: ignore[attr-defined]
-    connection.send_bytes(b"".join(np.concatenate(column).tobytes() for column in columns))
+    connection.send_bytes(b"".join(game.samples.to_rows().tobytes() for game in read))  # type: ignore[attr-defined]
 
 
 def receive_answers(connection: Connection, spec: GameSpec) -> Answers:
     """Receive answers. Raises `EOFError` or `OSError` when the process is gone, `ValueError` for a damaged answer."""
-    head, numbers = json.loads(connection.recv_bytes()), connection.recv_bytes()
+    head, rows = json.loads(connection.recv_bytes()), connection.recv_bytes()
     counts = [one["samples"] for one in head["games"] if "samples" in one]
-    samples = _split(numbers, counts, spec)
+    samples = _split(rows, counts, spec)
     games = [
         ReadGame(one["version"], one["worker"], one["moves"], one["scores"], next(samples))
         if "samples" in one
@@ -122,14 +122,9 @@ def _described(game: ReadGame | RecordRejected) -> dict[str, Any]:
     }
 
 
-def _split(numbers: bytes, counts: Sequence[int], spec: GameSpec) -> Iterator[Samples]:
-    """Yield the samples of each game from the arrays of all games, one array after another."""
-    total, whole, begin = sum(counts), [], 0
-    for like in Samples.empty(spec, 1).arrays:
-        end = begin + total * like.nbytes
-        whole.append(np.frombuffer(numbers[begin:end], like.dtype).reshape(total, *like.shape[1:]))
-        begin = end
-    at = 0
-    for count in counts:
-        yield Samples(*(array[at : at + count] for array in whole))
-        at += count
+def _split(rows: bytes, counts: Sequence[int], spec: GameSpec) -> Iterator[Samples]:
+    """Yield the samples of each game from the rows of all games."""
+    size = Samples.empty(spec, 0).row_type.itemsize
+    whole = Samples.from_rows(np.frombuffer(rows, np.uint8).reshape(sum(counts), size), spec)
+    for begin, count in zip(accumulate(counts, initial=0), counts, strict=False):
+        yield Samples(*(array[begin : begin + count] for array in whole.arrays))
