@@ -9,7 +9,7 @@ from typing import Any
 
 from zerofleet.cli.reproduce.drawings import draw_behaviour, draw_experiment
 from zerofleet.strength.behaviour.tables import read_stored
-from zerofleet.strength.behaviour.text import headings, text_rows
+from zerofleet.strength.behaviour.text import CellText, cell_rows, column_headings
 
 __all__ = ["html_page"]
 
@@ -164,9 +164,9 @@ def _behaviour(one: Mapping[str, Any], prefix: str) -> list[str]:
     trained = f", after {one['trained_games']:,} games of training" if one["trained_games"] else ""
     seat = f", seat {one['seat']}" if one["seat"] else ""
     of = f"{one['arm']}: {one['meeting']}{seat}{trained}, seed {one['seed']}, {found.games:,} games"
-    shown = headings(found)
+    shown = column_headings(found)
     numbers = {place for place, heading in enumerate(shown) if heading.numeric}
-    rows = [[escape(text) for text in row] for row in text_rows(found)]
+    rows = [[_with_interval_below(cell) for cell in row] for row in cell_rows(found)]
     return [
         f"<h3>{escape(found.title)}</h3>",
         f"<p>{escape(of)}.</p>",
@@ -174,6 +174,11 @@ def _behaviour(one: Mapping[str, Any], prefix: str) -> list[str]:
         _table(f"{found.title}, {of}", [heading.text for heading in shown], rows, numbers=numbers),
         *(f"<p>{escape(note)}</p>" for note in found.notes),
     ]
+
+
+def _with_interval_below(cell: CellText) -> str:
+    """Return a figure with its interval in a second line, so that tables with many figures fit in a window."""
+    return escape(cell.text) + (f"<br/><small>{escape(cell.interval)}</small>" if cell.interval else "")
 
 
 def _minutes(stages: Mapping[str, float | None]) -> str:
