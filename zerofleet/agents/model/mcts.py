@@ -6,7 +6,8 @@
 
 One table can thus hold a model at several budgets and with several searches. The search is `zerofleet.search.search_state` with
 the settings of matches: PUCT without noise, the most visited move, a new tree for each move. Where information is hidden, each
-simulation searches its own determinisation.
+simulation searches its own determinisation. A match searches up to `MOST_IN_BLOCKS` simulations in blocks of games, as it does
+for models (`match_search`); otherwise a thread searches one position at a time.
 
 A time budget stops the search between two evaluations, at the one nearest to the limit and after the first at the earliest;
 the tree at that point decides.
@@ -22,7 +23,7 @@ import time
 import numpy as np
 from pydantic import Field
 
-from games.core import Game, State
+from games.core import Game, GameSpec, State
 from games.positions import legal, new_state
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.budget import Budget
@@ -36,7 +37,10 @@ from zerofleet.search import RootAnalysis, SearchSettings, search_state
 from zerofleet.search.block import LAST_SEED
 from zerofleet.search.deadline import MOST_SIMULATIONS, Deadline, simulations_within
 
-__all__ = ["MctsAgent", "MctsOptions", "from_spelling"]
+__all__ = ["MctsAgent", "MctsOptions", "from_spelling", "match_search", "repeats_itself"]
+
+MOST_IN_BLOCKS = 4096
+"""Simulations up to which the trees of all games of a match are in memory together."""
 
 
 class _ModelOptions(AgentOptions):
@@ -90,10 +94,7 @@ class MctsAgent:
         return _choice(analysis, self._options.temperature or 0.0, rng)
 
     def _settings(self, game: Game, simulations: int) -> SearchSettings:
-        settings = SearchSettings.for_match(game.spec(), simulations).model_copy(
-            update={"leaves_per_game": self._options.leaves}
-        )
-        return self._options.applied(settings, game.spec())
+        return _search(simulations, self._options, game.spec())
 
     def _warm_up(self, game: Game) -> None:
         """Compile or load the search, so that the first move has its full time. No model is used."""
@@ -107,14 +108,46 @@ class MctsAgent:
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> MctsAgent:
     """Return the agent written `mcts:400,model=7` or `mcts:200ms,model=7`."""
+    budget, options = _read(spelling)
+    return MctsAgent(game, budget, options, evaluate=evaluate)
+
+
+def match_search(text: str, spec: GameSpec) -> tuple[SearchSettings, ModelVersion] | None:
+    """Return search and model of an `mcts` with at most `MOST_IN_BLOCKS` simulations, None for any other agent.
+
+    A match searches in blocks of games, many of which share a request. Raises `InvalidRequest`.
+    """
+    spelling = Spelling.parse(text)
+    if spelling.name != "mcts":
+        return None
+    budget, options = _read(spelling)
+    if budget.unit != "simulations" or budget.amount > MOST_IN_BLOCKS:
+        return None
+    return _search(budget.amount, options, spec), ModelVersion(options.model)
+
+
+def repeats_itself(text: str) -> bool:
+    """Return whether a player is an `mcts` that repeats a game given the same opposing moves. Raises `InvalidRequest`."""
+    spelling = Spelling.parse(text)
+    if spelling.name != "mcts":
+        return False
+    budget, options = _read(spelling)
+    return budget.unit == "simulations" and not options.temperature
+
+
+def _read(spelling: Spelling) -> tuple[Budget, MctsOptions]:
     options = spelling.options(MctsOptions)
     if not options.model:
         raise InvalidRequest(f"{str(spelling)!r} needs the version of a model, such as mcts:400,model=7")
     try:
-        budget = Budget.parse(spelling.argument, bare="simulations", allowed=("simulations", "ms"))
+        return Budget.parse(spelling.argument, bare="simulations", allowed=("simulations", "ms")), options
     except InvalidRequest as error:
         raise InvalidRequest(f"{str(spelling)!r} needs simulations or time: {error}") from None
-    return MctsAgent(game, budget, options, evaluate=evaluate)
+
+
+def _search(simulations: int, options: MctsOptions, spec: GameSpec) -> SearchSettings:
+    settings = SearchSettings.for_match(spec, simulations).model_copy(update={"leaves_per_game": options.leaves})
+    return options.applied(settings, spec)
 
 
 def _choice(analysis: RootAnalysis, temperature: float, rng: np.random.Generator) -> Choice:

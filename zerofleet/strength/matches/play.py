@@ -1,4 +1,4 @@
-"""Play of match games: many at once in one search block, models by batched search and agents in separate threads.
+"""Play of match games: many at once, searches with models in blocks and other agents in separate threads.
 
     async for pairing, result in play_games(game, scoreboard.open_pairings(), evaluator, slots=128, simulations=64):
         scoreboard.record(result)
@@ -12,26 +12,25 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import numpy as np
-
 from games import core, positions
 from games.core import Game, GameSpec
 from zerofleet.agents import Agent, AgentMaker, Evaluate
+from zerofleet.agents.model.mcts import match_search
 from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.base import Evaluation, Evaluator, ImmediateEvaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
-from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
+from zerofleet.search import PlayedGame, SearchSettings
 from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.strength.matches.agent_pool import ASKING_THREADS, AgentPool, Question, seen_by_mover
 from zerofleet.strength.matches.effort import Effort
 from zerofleet.strength.matches.openings import draw_openings
 from zerofleet.strength.matches.scoreboard import GameResult
-from zerofleet.strength.matches.terms import Pairing
+from zerofleet.strength.matches.tables import PlayerSearch, Table, Tables
+from zerofleet.strength.matches.terms import Pairing, Player
 
 __all__ = [
     "Agent",
@@ -87,23 +86,24 @@ class MatchSettings:
             changes |= {"temperature": 1.0, "temperature_end": 1.0}
         return self.options.applied(SearchSettings.for_match(spec, self.simulations).model_copy(update=changes), spec)
 
+    def search_of(self, player: Player, spec: GameSpec) -> PlayerSearch | None:
+        """Return the search that plays for a player in a block of games, None for an agent in a thread.
+
+        That of a model has these settings; `mcts` with a number of simulations has its own.
+        """
+        if player.version is not None:
+            return PlayerSearch(self.search(spec), player.version)
+        own = match_search(player.text, spec)
+        if own is None:
+            return None
+        settings, version = own
+        return PlayerSearch(settings.model_copy(update={"cache_positions": self.cache_positions}), version)
+
     def terms(self, spec: GameSpec) -> dict[str, object]:
         """Return the settings that influence the moves of a model, as plain values."""
         search = self.search(spec)
         told = {name: getattr(search, name) for name in ("simulations", "leaves_per_game", "root_policy", "prove_values")}
         return told | {"search": str(self.options)}
-
-
-@dataclass(slots=True)
-class _Table:
-    """Game in progress."""
-
-    pairing: Pairing
-    luck: np.random.Generator
-    efforts: list[Effort]
-    """Cost of the agents' moves so far, by player."""
-    search_s: float = 0.0
-    """Share of the time of all search steps."""
 
 
 async def play_games(
@@ -120,31 +120,26 @@ async def play_games(
     Cancellation: likewise. The iterator reads `pairings` between awaits only; it ends when no game is in progress and none
     may start.
     """
-    search = settings.search(game.spec())
-    block = SearchBlock(game, search, slots=settings.slots)
-    tables: dict[int, _Table] = {}
-    warm = set[bool]()  # whether games of agents alone (False) and games with a search (True) are compiled
+    spec = game.spec()
+    tables = Tables(game, settings.search(spec), slots=settings.slots)
+    searches = functools.cache(functools.partial(settings.search_of, spec=spec))
     threads = settings.agent_threads
     asking = threads if isinstance(evaluator, ImmediateEvaluator) else ASKING_THREADS  # the former do not wait for a server
     await in_daemon_thread(functools.partial(warm_up_rules, game))
     async with AgentPool(game, make_agent, waiting_for(evaluator), threads=threads, asking=asking) as agents:
         while True:
-            for slot in block.idle():
+            for slot in tables.idle():
                 pairing = next(pairings, None)
                 if pairing is None:
                     break
-                searched = any(player.version is not None for player in pairing.players)
-                if searched not in warm:
-                    await in_daemon_thread(functools.partial(_warm_up, cast("Hashable", game), search, searched=searched))
-                    warm.add(searched)
-                tables[slot] = _seat(block, slot, pairing)
-            if not tables:
+                await tables.seat(slot, pairing, [searches(player) for player in pairing.players])
+            if not len(tables):
                 return
             if settings.before_step is not None:
                 await settings.before_step()
-            await _move(block, tables, agents, evaluator, together=settings.before_step is not None)
-            for slot in block.finished():
-                yield _result(tables.pop(slot), block.take(slot))
+            await _move(tables, agents, evaluator, together=settings.before_step is not None)
+            for slot in tables.finished():
+                yield _result(*tables.take(slot))
 
 
 def waiting_for(evaluator: Evaluator) -> Evaluate:
@@ -182,49 +177,28 @@ def _warm_up_rules(game: Any) -> None:
     positions.final_scores(game, state)
 
 
-@functools.lru_cache(typed=True)
-def _warm_up(game: Any, settings: SearchSettings, *, searched: bool) -> None:
-    """Warm up games, once per game: compilation must not block the event loop. Agents alone need no compiled search."""
-    others = [EXTERNAL] * (game.spec().num_players - 1)
-    warm_up(game, settings, versions=[1 if searched else EXTERNAL, *others])
-
-
-def _seat(block: SearchBlock, slot: int, pairing: Pairing) -> _Table:
-    versions = [EXTERNAL if player.version is None else player.version for player in pairing.players]
-    block.begin(slot, seed=pairing.opening.seed, versions=versions, opening=pairing.opening.moves)
-    return _Table(pairing, np.random.default_rng(pairing.seed), [Effort()] * (max(pairing.seating) + 1))
-
-
-async def _move(
-    block: SearchBlock, tables: dict[int, _Table], agents: AgentPool, evaluator: Evaluator, *, together: bool
-) -> None:
-    """Advance every model's game one step while agents search, and play the agents' moves that are ready.
+async def _move(tables: Tables, agents: AgentPool, evaluator: Evaluator, *, together: bool) -> None:
+    """Advance every search one step while agents search, and play the agents' moves that are ready.
 
     With `together`, wait for all agents; otherwise a slow agent delays no other game.
     """
     asked = agents.asked
-    agents.ask([_question(block, slot, tables[slot]) for slot in block.waiting() if slot not in asked])
-    searching = block.searching()
+    agents.ask([_question(tables, slot) for slot in tables.asking() if slot not in asked])
+    searching = tables.searching()
     if searching:
-        began_s = time.perf_counter()
-        await step(block, evaluator)
-        share_s = (time.perf_counter() - began_s) / len(searching)
-        for slot in searching:
-            tables[slot].search_s += share_s
+        await tables.step(evaluator)
     wanted = len(agents.asked) if together else 0 if searching else 1
     for slot, action, effort in await agents.answers(at_least=wanted):
-        table = tables[slot]
-        player = table.pairing.seating[core.to_move(block.game, block.state(slot))]
-        table.efforts[player] += effort
-        block.play(slot, action)
+        tables.play(slot, action, effort)
 
 
-def _question(block: SearchBlock, slot: int, table: _Table) -> Question:
-    state = block.state(slot)
-    return Question(slot, table.pairing.players[core.to_move(block.game, state)], state, table.luck)
+def _question(tables: Tables, slot: int) -> Question:
+    state = tables.state(slot)
+    table = tables[slot]
+    return Question(slot, table.pairing.players[core.to_move(tables.game, state)], state, table.luck)
 
 
-def _result(table: _Table, played: PlayedGame) -> GameResult:
+def _result(table: Table, played: PlayedGame) -> GameResult:
     pairing = table.pairing
     return GameResult(
         match_id=pairing.match_id,
@@ -237,18 +211,18 @@ def _result(table: _Table, played: PlayedGame) -> GameResult:
     )
 
 
-def _efforts(table: _Table, played: PlayedGame) -> tuple[Effort, ...]:
+def _efforts(table: Table, played: PlayedGame) -> tuple[Effort, ...]:
     """Return the cost of each player's moves; search time is divided in proportion to visits.
 
     A model does not search where only one move is legal.
     """
     efforts, pairing = list(table.efforts), table.pairing
-    if all(player.version is None for player in pairing.players):
+    if not any(table.searches):
         return tuple(efforts)
     visits = {move.ply: int(move.visits.sum()) for move in played.searched}
     weight = sum(visits.values()) + len(visits)  # the root is evaluated too
     for ply, seat in enumerate(_movers(played)):
-        if ply >= played.opening_plies and pairing.players[seat].version is not None:
+        if ply >= played.opening_plies and table.searches[seat] is not None:
             nodes = visits.get(ply, 0)
             time_s = table.search_s * (nodes + 1) / weight if ply in visits else 0.0
             efforts[pairing.seating[seat]] += Effort(1, nodes, time_s)

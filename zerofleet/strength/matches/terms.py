@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from games.core import Game
+from zerofleet.agents.model import mcts
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches.openings import Opening, draw_openings, position_key
@@ -60,8 +61,8 @@ class Player:
 
     @property
     def repeats_itself(self) -> bool:
-        """Whether it repeats a game given the same opposing moves. Agents break ties at random."""
-        return self.version is not None
+        """Whether it repeats a game given the same opposing moves. Most agents break ties at random."""
+        return self.version is not None or mcts.repeats_itself(self.text)
 
 
 @dataclass(frozen=True, slots=True)
