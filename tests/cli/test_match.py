@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 
 from games.core import make
@@ -108,6 +110,34 @@ def test_a_perceptron_is_evaluated_in_this_process_without_a_server(zerofleet, r
     outcome = zerofleet(*words, "--run-dir", str(run_of_take_six), "--json")
     assert outcome.code == 0
     assert (outcome.json()["first"], outcome.json()["games"]) == ("network,model=1", 6)
+
+
+def test_champions_of_two_runs_meet(zerofleet, run_with_champion, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(run_with_champion, other, ignore=shutil.ignore_patterns("sockets"))
+    first, second = f"champion@{run_with_champion}", f"mcts:16,model=champion@{other}"
+    outcome = zerofleet("match", first, second, "--games", "8", "--simulations", "16", "--json")
+    assert outcome.code == 0, outcome.err
+    found = outcome.json()
+    assert (found["game"], found["games"], found["share"]) == ("tic_tac_toe", 8, 0.5)  # the same weights and search
+    assert (found["first"], found["second"]) == (f"model:1@{run_with_champion}", f"mcts:16,model=1@{other}")
+    assert f"{second} is mcts:16,model=1@{other}" in outcome.err
+    table = zerofleet("tournament", first, f"champion@{other}", "random", "--games", "2", "--simulations", "2", "--json")
+    assert table.code == 0, table.err
+    assert len(table.json()["duels"]) == 3
+
+
+def test_a_run_after_the_name_of_a_model_must_exist_and_suits_matches_alone(zerofleet, run_with_champion, tmp_path):
+    absent = zerofleet("match", f"champion@{tmp_path}/absent", f"champion@{run_with_champion}")
+    assert absent.code == 2
+    assert "absent is not a run directory" in absent.err
+    own = f"champion@{run_with_champion}"
+    equal = zerofleet("match", own, f"champion@{run_with_champion}/../{run_with_champion.name}", "--games", "2")
+    assert "cannot play itself" in equal.err
+    for words in (("accuracy", own), ("accuracy", f"mcts:5,model={own}"), ("play", "tic_tac_toe", "--opponent", own)):
+        refused = zerofleet(*words, "--run-dir", str(run_with_champion))
+        assert refused.code == 2
+        assert "models of several runs meet in matches and tournaments only" in refused.err
 
 
 def test_a_residual_network_is_not_evaluated_in_this_process(zerofleet, run_with_champion):

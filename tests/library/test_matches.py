@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from zerofleet.storage.runs import RunDirectory
 
 @pytest.fixture
 def models(tmp_path: Path) -> tuple[zf.Model, zf.Model]:
-    """Models of two runs; the files are not there."""
-    for name in ("one", "two"):
-        RunDirectory.create_or_open(tmp_path / name, "tic_tac_toe", {}, preset="tiny", seed=1).close()
+    """Models of two runs of different games; the files are not there."""
+    for name, game in (("one", "tic_tac_toe"), ("two", "connect_four")):
+        RunDirectory.create_or_open(tmp_path / name, game, {}, preset="tiny", seed=1).close()
     return zf.Model(zf.open_run(tmp_path / "one"), 1), zf.Model(zf.open_run(tmp_path / "two"), 1)
 
 
@@ -34,17 +35,17 @@ def test_two_agents_meet(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_requests_that_make_no_match_are_refused(models: tuple[zf.Model, zf.Model]) -> None:
-    one, two = models
-    with pytest.raises(InvalidRequest, match="two agents without a game"):
+    one, of_connect_four = models
+    with pytest.raises(InvalidRequest, match="two players without a run, and without a game"):
         zf.match("perfect", "random")
     with pytest.raises(UnknownGame, match="no game is called 'chess'"):
         zf.match("perfect", "random", game="chess")
     with pytest.raises(InvalidRequest, match="no agent is called 'bob'"):
         zf.match("bob", "random", game="tic_tac_toe")
-    with pytest.raises(InvalidRequest, match="models of two runs cannot meet"):
-        zf.match(one, two)
     with pytest.raises(InvalidRequest, match="is a run of tic_tac_toe, not of connect_four; leave out game="):
         zf.match(one, "random", game="connect_four")
+    with pytest.raises(InvalidRequest, match="is a run of connect_four, not of tic_tac_toe; models of one game can meet"):
+        zf.match(one, of_connect_four)
     with pytest.raises(InvalidRequest, match="model:1 cannot play itself"):
         zf.match(one, one)
     with pytest.raises(InvalidRequest, match="got games=0"):
@@ -57,3 +58,15 @@ async def test_a_champion_meets_an_agent_inside_a_running_event_loop(trained: Pa
         champion = run.champion()
         result = zf.match(champion, "random", games=7, simulations=8)
         assert (result.first, result.games) == (f"model:{champion.version}", 8)
+
+
+@pytest.mark.slow
+def test_champions_of_two_runs_meet(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, other := tmp_path / "other", ignore=shutil.ignore_patterns("sockets"))
+    with zf.open_run(trained) as one, zf.open_run(other) as two:
+        version = one.champion().version
+        result = zf.match(one.champion(), two.champion(), games=8, simulations=8, progress=False)
+        assert (result.first, result.second) == (f"model:{version}@{one.path}", f"model:{version}@{two.path}")
+        assert (result.games, result.share) == (8, 0.5)  # the same weights
+        named = zf.match(one.champion(), f"champion@{other}", games=8, simulations=8, progress=False)
+        assert (named.share, named.second) == (0.5, f"model:{version}@{other}")

@@ -110,7 +110,7 @@ def test_games_are_scheduled_by_group_in_shrinking_portions(terms):
 @pytest.mark.slow
 async def test_worker_processes_play_the_same_tournament_as_a_local_worker(terms, worker):
     chosen = terms()
-    setup = Setup.of(chosen.game, chosen.simulations, None)
+    setup = Setup.of(chosen.game, chosen.simulations, ())
     async with ProcessWorker(setup) as first, ProcessWorker(setup) as second:
         table = await played(chosen, [first, second])
     assert table == await played(chosen, [worker(chosen)])
@@ -119,7 +119,7 @@ async def test_worker_processes_play_the_same_tournament_as_a_local_worker(terms
 @pytest.mark.slow
 async def test_errors_of_agents_and_exits_of_worker_processes_are_reported(terms):
     chosen = terms("random", "nobody:3")
-    setup = Setup.of(chosen.game, chosen.simulations, None)
+    setup = Setup.of(chosen.game, chosen.simulations, ())
     async with ProcessWorker(setup) as process:
         with pytest.raises(InvalidRequest, match="no agent is called 'nobody'"):
             await played(chosen, [process])
@@ -133,7 +133,7 @@ async def test_a_worker_process_exits_when_its_parent_is_gone(terms, monkeypatch
     """Though its agent would think for an hour."""
     monkeypatch.setattr(workers, "STOP_TIMEOUT_S", 300.0)  # it is not killed, however slow its start
     chosen = terms("alpha_beta:3600s", "random", game="abalone")
-    async with ProcessWorker(Setup.of(chosen.game, 4, None)) as process:
+    async with ProcessWorker(Setup.of(chosen.game, 4, ())) as process:
         playing = asyncio.create_task(played(chosen, [process]))
         await asyncio.sleep(0)
         playing.cancel()

@@ -1,10 +1,10 @@
-"""Matches between models of a run and agents."""
+"""Matches between models, of one run or two, and agents."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
 from rich.console import Console
@@ -17,7 +17,8 @@ from zerofleet.library.runs import Model, Run
 from zerofleet.search.settings import default_simulations
 from zerofleet.strength.matches import MatchSummary, Scoreboard
 from zerofleet.strength.matches.meeting import meet, terms_of_games
-from zerofleet.supervisor.entrants import Entrants, entrants, serving
+from zerofleet.supervisor.borrowed import served
+from zerofleet.supervisor.entrants import entrants
 
 __all__ = ["match", "match_async"]
 
@@ -42,9 +43,10 @@ def match(
     Every opening is played from each seat. The result is that of `zerofleet match`.
 
     Args:
-        first: A model of a run, or an agent such as `"alpha_beta:5"`; `zerofleet agents` lists them.
+        first: A model of a run, an agent such as `"alpha_beta:5"` (`zerofleet agents` lists them), or a player's name as in
+            `zerofleet match`, such as `"champion@runs/other"`.
         second: The opponent.
-        game: Name of the game, or a game from `games.make`; that of the models' run unless given.
+        game: Name of the game, or a game from `games.make`; that of the models' runs unless given.
         games: Games at least, in whole groups; fewer where two models run out of different openings.
         simulations: Simulations a move of a model; None is the default of the game, 100 or 0.
         opening_plies: Random plies from which each group of games starts.
@@ -53,8 +55,8 @@ def match(
 
     Raises:
         GameError: No such game.
-        ZerofleetError: `InvalidRequest` for an agent that does not exist or does not play the game, for models of two runs or
-            of another game, and for a player against itself; `ModelNotFound`, `CorruptModel`, `Unavailable`.
+        ZerofleetError: `InvalidRequest` for an agent that does not exist or does not play the game, for models of different
+            games, and for a player against itself; `ModelNotFound`, `CorruptModel`, `Unavailable`.
     """
     return background.wait_for(_match((first, second), game, games, simulations, opening_plies, seed, progress=progress))
 
@@ -87,44 +89,40 @@ async def _match(
 ) -> MatchSummary:
     if games < 1:
         raise InvalidRequest(f"a match has at least 1 game, got games={games}")
-    run = _run_of(players)
-    played = _game_of(run, game)
-    names = [player if isinstance(player, str) else f"model:{player.version}" for player in players]
-    chosen = await asyncio.to_thread(_entrants, names, played, run)
+    runs = {player.run.path.resolve(): player.run for player in players if isinstance(player, Model)}
+    played = _game_of(list(runs.values()), game)
+    names = [player if isinstance(player, str) else _name_of(player, among=len(runs)) for player in players]
+    default = next(iter(runs.values())).path if len(runs) == 1 else None
+    chosen = await asyncio.to_thread(entrants, names, played, default, note=_nothing, several_runs=True)
     terms = terms_of_games(played, chosen.players, games=games, seed=seed, opening_plies=opening_plies)
     budget = default_simulations(played.spec()) if simulations is None else simulations
     async with AsyncExitStack() as stack:
-        if run is not None:
-            address: str | None = await run.address(chosen.versions)
-        else:
-            address = await stack.enter_async_context(serving(chosen, played))
+        addresses = []
+        for one in chosen.runs:
+            open_run = runs.get(one.run.root.resolve())
+            serving = served(one.run, played, versions=one.versions)
+            addresses.append(await (open_run.address(one.versions) if open_run else stack.enter_async_context(serving)))
         shown = _lines(terms.max_groups * terms.games_per_group) if progress else _nothing
-        return (await meet(terms, address, simulations=budget, progress=shown)).summary()
+        return (await meet(terms, addresses, simulations=budget, progress=shown)).summary()
 
 
-def _run_of(players: tuple[Player, Player]) -> Run | None:
-    """Return the run whose models meet, None where both players are named; raises `InvalidRequest` for two runs."""
-    runs = {player.run.path.resolve(): player.run for player in players if isinstance(player, Model)}
-    if len(runs) > 1:
-        raise InvalidRequest(
-            f"models of two runs cannot meet: {' and '.join(map(str, runs))}; compare each with the same agent instead"
-        )
-    return next(iter(runs.values()), None)
+def _name_of(model: Model, *, among: int) -> str:
+    """Return the name of a model in a match with models of `among` runs."""
+    return f"model:{model.version}" if among == 1 else f"model:{model.version}@{model.run.path}"
 
 
-def _game_of(run: Run | None, game: str | Game | None) -> Game:
+def _game_of(runs: Sequence[Run], game: str | Game | None) -> Game:
     named = make(game) if isinstance(game, str) else game
-    if run is None:
+    if not runs:
         if named is None:
-            raise InvalidRequest('two agents without a game; add one, such as game="connect_four"')
+            raise InvalidRequest('two players without a run, and without a game; add one, such as game="connect_four"')
         return named
-    if named is not None and model_name(named) != model_name(run.game):
-        raise InvalidRequest(f"{run.path} is a run of {model_name(run.game)}, not of {model_name(named)}; leave out game=")
-    return named or run.game  # `named` may score the same games differently
-
-
-def _entrants(names: list[str], game: Game, run: Run | None) -> Entrants:
-    return entrants(names, game, None if run is None else run.path, note=_nothing)
+    wanted = named or runs[0].game  # `named` may score the same games differently
+    for run in runs:
+        if model_name(wanted) != model_name(run.game):
+            advice = "leave out game=" if named is not None else "models of one game can meet"
+            raise InvalidRequest(f"{run.path} is a run of {model_name(run.game)}, not of {model_name(wanted)}; {advice}")
+    return wanted
 
 
 def _lines(games: int) -> Callable[[Scoreboard], None]:

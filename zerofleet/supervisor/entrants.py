@@ -15,84 +15,132 @@ from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
-from zerofleet.evaluators.opening import evaluating
+from zerofleet.evaluators.of_runs import evaluating_runs, version_among
 from zerofleet.service.settings import open_run_store
-from zerofleet.storage.run_lookup import find_run
+from zerofleet.storage.run_lookup import find_run, named_run
 from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.matches import Player
 from zerofleet.strength.matches.play import waiting_for
 from zerofleet.supervisor.borrowed import champion_version, served
 
-__all__ = ["Entrants", "entrants", "evaluator_of", "is_model", "serving", "serving_agent", "version_of"]
+__all__ = ["Entrants", "ServedRun", "entrants", "evaluator_of", "is_model", "serving", "serving_agent", "version_of"]
 
 _MODEL = "model"  # option of an agent that names its model
+CHAMPION = "champion"
+_AT = "@"  # before the run of a model
 
 
 @dataclass(frozen=True, slots=True)
-class Entrants:
-    """Players of a command, and the run of their models."""
+class ServedRun:
+    """Run with models that play."""
 
-    players: tuple[Player, ...]
-    run: RunPaths | None
-    """None if no player needs a model."""
+    run: RunPaths
     versions: tuple[int, ...]
     """Versions to serve, ascending."""
 
 
-def entrants(names: Sequence[str], game: Game, run_dir: Path | None, *, note: Callable[[str], None]) -> Entrants:
+@dataclass(frozen=True, slots=True)
+class Entrants:
+    """Players of a command, and the runs of their models."""
+
+    players: tuple[Player, ...]
+    runs: tuple[ServedRun, ...]
+    """Empty if no player needs a model. Versions of players are those of `zerofleet.evaluators.of_runs`."""
+
+
+def entrants(
+    names: Sequence[str], game: Game, run_dir: Path | None, *, note: Callable[[str], None], several_runs: bool = False
+) -> Entrants:
     """Return the players of names: `champion`, `model:7`, or an agent, which may use a model (`model=champion`).
 
-    `note` is called with a line on the version of each `champion`. Agents get canonical names, so that two spellings of one
-    agent are one player. Raises `InvalidRequest` for an unknown or unsuitable agent, `RunDirectoryError` and `ModelNotFound`
-    for missing models.
+    Models are of `run_dir`; with `several_runs` a name may add its own run, as in `champion@runs/other`. `note` is called with
+    a line on the version of each `champion`. Agents get canonical names, so that two spellings of one agent are one player.
+    Raises `InvalidRequest` for an unknown or unsuitable agent, `RunDirectoryError` and `ModelNotFound` for missing models.
     """
     spellings = [Spelling.parse(name) for name in names]
-    needed = [is_model(name) or _asked(spelling) for name, spelling in zip(names, spellings, strict=True)]
-    for name, spelling in zip(names, spellings, strict=True):
-        if not is_model(name) and not _asked(spelling):
+    asked = [name if is_model(name) else _asked(spelling) for name, spelling in zip(names, spellings, strict=True)]
+    for name, model in zip(names, asked, strict=True):
+        if not model:
             make_agent(name, game)  # rejects an unknown agent before the lookup of a run
-    run = find_run(game, run_dir) if any(needed) else None
-    players, versions = [], set[int]()
-    for name, spelling in zip(names, spellings, strict=True):
-        if run is not None and is_model(name):
-            players.append(_told(name, Player.model(version_of(name, run, game)), run, note))
-            versions.add(players[-1].version or 0)
-            continue
-        text = name
-        if run is not None and (asked := _asked(spelling)):
-            version = _version_asked(asked, run, game)
-            versions.add(version)
-            text = str(Spelling(spelling.name, spelling.argument, _with_model(spelling, version)))
-        players.append(_told(name, Player(make_agent(text, game, evaluate=_nobody).name), run, note))
-    return Entrants(tuple(players), run, tuple(sorted(versions)))
+        elif _AT in model and not several_runs:
+            raise _of_another_run(name)
+    roster = _Roster(game, run_dir)
+    players = [
+        roster.player(name, spelling, model) if model else Player(make_agent(name, game).name)
+        for name, spelling, model in zip(names, spellings, asked, strict=True)
+    ]
+    for name, model, player in zip(names, asked, players, strict=True):
+        if CHAMPION in model:
+            note(f"{name} is {player.name}" + ("" if _AT in model else f" of {roster.run_of(model).root}"))
+    return Entrants(tuple(players), roster.runs())
+
+
+class _Roster:
+    """Runs of the models of some players, in the order of their first mention."""
+
+    def __init__(self, game: Game, run_dir: Path | None) -> None:
+        self._game = game
+        self._run_dir = run_dir
+        self._runs: dict[Path, RunPaths] = {}
+        self._labels: dict[Path, str] = {}
+        self._versions: dict[Path, set[int]] = {}
+
+    def player(self, name: str, spelling: Spelling, model: str) -> Player:
+        """Return a player that is the model named `model`, or asks it."""
+        text, _, _ = model.partition(_AT)
+        run = self.run_of(model)
+        key = run.root.resolve()
+        version = version_of(text if is_model(text) else f"model:{text}", run, self._game)
+        self._versions[key].add(version)
+        number, label = version_among(list(self._runs).index(key), version), self._labels[key]
+        if is_model(name):
+            return Player(f"model:{version}{label}", number)
+        agent = make_agent(str(_with_model(spelling, number)), self._game, evaluate=_unserved).name
+        if not label:
+            return Player(agent)
+        return Player(str(_with_model(Spelling.parse(agent), f"{version}{label}")), agent=agent)
+
+    def run_of(self, model: str) -> RunPaths:
+        """Return the run of a model's name."""
+        _, _, where = model.partition(_AT)
+        found = find_run(self._game, named_run(where) if where else self._run_dir)
+        key = found.root.resolve()
+        self._labels.setdefault(key, f"{_AT}{found.root}" if where else "")
+        self._versions.setdefault(key, set())
+        return self._runs.setdefault(key, found)
+
+    def runs(self) -> tuple[ServedRun, ...]:
+        """Return the runs with the versions of their players."""
+        return tuple(ServedRun(run, tuple(sorted(self._versions[key]))) for key, run in self._runs.items())
 
 
 @contextlib.asynccontextmanager
-async def serving(chosen: Entrants, game: Game) -> AsyncIterator[str | None]:
-    """Yield the address of an inference server with the players' models, None if they need none.
+async def serving(chosen: Entrants, game: Game) -> AsyncIterator[tuple[str, ...]]:
+    """Yield the address of an inference server for each run, with its players' models; none if they need none.
 
     Raises the errors of `zerofleet.supervisor.borrowed.served`. Cancellation: a server started here is stopped.
     """
-    if chosen.run is None:
-        yield None
-        return
-    async with served(chosen.run, game, versions=chosen.versions) as address:
-        yield address
+    async with contextlib.AsyncExitStack() as stack:
+        yield tuple([await stack.enter_async_context(served(one.run, game, versions=one.versions)) for one in chosen.runs])
 
 
 @contextlib.asynccontextmanager
 async def evaluator_of(chosen: Entrants, game: Game, *, in_process: bool = False) -> AsyncIterator[Evaluator]:
     """Yield an evaluator of the players' models: an inference server's, or with `in_process` this process itself.
 
-    Raises the errors of `serving`, in process those of `load_network` for every version. Cancellation: as `serving`.
+    Raises the errors of `serving`, in process those of `load_network` for every version, and `InvalidRequest` for several runs.
+    Cancellation: as `serving`.
     """
-    if in_process and chosen.run is not None:
-        local = InProcessEvaluator(open_run_store(chosen.run), game)
-        for version in chosen.versions:  # an unsuitable network is refused before the first game
+    if in_process and len(chosen.runs) > 1:
+        raise InvalidRequest(f"in this process the models of one run are evaluated, got those of {len(chosen.runs)} runs")
+    if in_process and chosen.runs:
+        (one,) = chosen.runs
+        local = InProcessEvaluator(open_run_store(one.run), game)
+        for version in one.versions:  # an unsuitable network is refused before the first game
             await asyncio.to_thread(local.load, ModelVersion(version))
         yield local
         return
-    async with serving(chosen, game) as address, evaluating(address, game) as evaluator:
+    async with serving(chosen, game) as addresses, evaluating_runs(addresses, game) as evaluator:
         yield evaluator
 
 
@@ -104,17 +152,19 @@ async def serving_agent(chosen: Entrants, game: Game, *, in_process: bool = Fals
     """
     (player,) = chosen.players
     async with evaluator_of(chosen, game, in_process=in_process) as evaluator:
-        yield make_agent(player.name, game, evaluate=None if chosen.run is None else waiting_for(evaluator))
+        yield make_agent(player.text, game, evaluate=waiting_for(evaluator) if chosen.runs else None)
 
 
 def is_model(name: str) -> bool:
     """Return whether a name denotes a model."""
-    return name == "champion" or name.startswith("model:")
+    return name.partition(_AT)[0] == CHAMPION or name.startswith("model:")
 
 
 def version_of(name: str, run: RunPaths, game: Game) -> int:
     """Return the version denoted by `champion` or `model:N`; raises `ModelNotFound` or `InvalidRequest`."""
-    if name == "champion":
+    if _AT in name:
+        raise _of_another_run(name)
+    if name == CHAMPION:
         return champion_version(run, game)
     number = name.removeprefix("model:")
     if not is_version(number):
@@ -125,26 +175,20 @@ def version_of(name: str, run: RunPaths, game: Game) -> int:
     return int(number)
 
 
+def _of_another_run(name: str) -> InvalidRequest:
+    return InvalidRequest(f"{name!r} names a run after {_AT}; models of several runs meet in matches and tournaments only")
+
+
 def _asked(spelling: Spelling) -> str:
     """Return the text of an agent's model option; empty without one."""
     return dict(spelling.written).get(_MODEL, "")
 
 
-def _version_asked(text: str, run: RunPaths, game: Game) -> int:
-    return version_of(text if is_model(text) else f"model:{text}", run, game)
+def _with_model(spelling: Spelling, model: object) -> Spelling:
+    written = tuple((option, str(model) if option == _MODEL else value) for option, value in spelling.written)
+    return Spelling(spelling.name, spelling.argument, written)
 
 
-def _with_model(spelling: Spelling, version: int) -> tuple[tuple[str, str], ...]:
-    return tuple((option, str(version) if option == _MODEL else value) for option, value in spelling.written)
-
-
-def _told(name: str, player: Player, run: RunPaths | None, note: Callable[[str], None]) -> Player:
-    """Return the player, after a note on the version if the name contains `champion`."""
-    if "champion" in name and run is not None:
-        note(f"{name} is {player.name} of {run.root}")
-    return player
-
-
-def _nobody(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+def _unserved(batch: LeafBatch, version: ModelVersion) -> Evaluation:
     """Reject evaluations while agents are only constructed."""
     raise InvalidRequest(f"model {version} is not served yet; agents are only constructed here")

@@ -41,7 +41,7 @@ from zerofleet.strength.behaviour.sources import Sitting, logged_games, played_g
 from zerofleet.strength.behaviour.tables import BehaviourTable, as_csv, as_json
 from zerofleet.strength.charts import require_drawable
 from zerofleet.strength.matches import MatchSettings, Player
-from zerofleet.supervisor.entrants import Entrants, entrants, evaluator_of
+from zerofleet.supervisor.entrants import Entrants, ServedRun, entrants, evaluator_of
 
 __all__ = ["behaviour"]
 
@@ -167,7 +167,8 @@ def _read(run: RunPaths, games: int) -> list[FinishedGame]:
 def _play(sitting: Sitting, each: Entrants, play: MatchSettings, *, in_process: bool) -> _Source:
     sitting.require_variety(play)
     found = asyncio.run(_played(sitting, each, play, in_process=in_process))
-    return _Source(found, each.run, f"games played now by {', '.join(player.name for player in sitting.players)}")
+    run = each.runs[0].run if each.runs else None
+    return _Source(found, run, f"games played now by {', '.join(player.name for player in sitting.players)}")
 
 
 async def _played(sitting: Sitting, each: Entrants, play: MatchSettings, *, in_process: bool) -> list[FinishedGame]:
@@ -204,7 +205,7 @@ def _table(
 async def _ask(game: Game, run: RunPaths, versions: tuple[int, ...], *, in_process: bool) -> dict[int, FirstPosition]:
     if not versions:
         return {}
-    async with evaluator_of(Entrants((), run, versions), game, in_process=in_process) as evaluator:
+    async with evaluator_of(Entrants((), (ServedRun(run, versions),)), game, in_process=in_process) as evaluator:
         return await ask(game, evaluator, versions)
 
 

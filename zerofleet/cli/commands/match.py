@@ -25,6 +25,7 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
+    run_named_in,
 )
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches import (
@@ -49,7 +50,10 @@ MOST_GAMES_OF_A_TEST = 20_000  # far more than a test of a relevant difference t
 
 
 def match(
-    first: Annotated[str, typer.Argument(metavar="A", help="Player: champion, model:N, or an agent; see zerofleet agents.")],
+    first: Annotated[
+        str,
+        typer.Argument(metavar="A", help="Player: champion, model:N, champion@RUN, or an agent; see zerofleet agents."),
+    ],
     second: Annotated[str, typer.Argument(metavar="B", help="Opponent of A.")],
     *,
     game_name: GameOrRun = None,
@@ -93,14 +97,14 @@ def match(
     Every opening is played with every seating, with the same deal. Deterministic players never repeat an opening.
     Games of more than two seats also show each player alone against several of the other.
     """
-    game = game_or_that_of_run(game_name, parameters, run_dir)
+    game = game_or_that_of_run(game_name, parameters, run_dir or run_named_in((first, second)))
     test = None if sprt is None else _sprt(sprt, alpha, beta)
     most = games or (MOST_GAMES_OF_A_TEST if test else GAMES)
     play = MatchSettings(simulations=chosen_simulations(game, simulations), options=parse_search(search))
     play.search(game.spec())  # rejects options that do not suit the game
     lines = None if openings is None else read_openings(game, openings)
     rule: StoppingRule = FixedGames() if test is None else SequentialTest(test)
-    chosen = entrants((first, second), game, run_dir, note=screen.note)
+    chosen = entrants((first, second), game, run_dir, note=screen.note, several_runs=True)
     players = _opponents(chosen, control=control)
     terms = terms_of_games(game, players, games=most, seed=seed, opening_plies=opening_plies, openings=lines)
     met = asyncio.run(_play(terms, chosen, play, rule, in_process=in_process))
@@ -121,11 +125,12 @@ async def _play(terms: MatchTerms, chosen: Entrants, play: MatchSettings, rule: 
     """Play the match, with an evaluator in this process or a borrowed inference server if a player needs a model."""
     label = f"{terms.players[0].name} against {terms.players[1].name}"
     async with AsyncExitStack() as stack:
-        address = evaluator = None
+        addresses: tuple[str, ...] = ()
+        evaluator = None
         if in_process:
             evaluator = await stack.enter_async_context(evaluator_of(chosen, terms.game, in_process=True))
         else:
-            address = await stack.enter_async_context(serving(chosen, terms.game))
+            addresses = await stack.enter_async_context(serving(chosen, terms.game))
         with screen.meter(label, terms.max_groups * terms.games_per_group) as meter:
 
             def progress(board: Scoreboard) -> None:
@@ -133,7 +138,7 @@ async def _play(terms: MatchTerms, chosen: Entrants, play: MatchSettings, rule: 
 
             return await meet(
                 terms,
-                address,
+                addresses,
                 simulations=play.simulations,
                 options=play.options,
                 evaluator=evaluator,

@@ -30,8 +30,9 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
+    run_named_in,
 )
-from zerofleet.evaluators.opening import evaluating
+from zerofleet.evaluators.of_runs import evaluating_runs
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.charts import rating_chart, require_drawable
 from zerofleet.strength.matches import GameResult, MatchSettings, Scoreboard, read_openings
@@ -55,7 +56,8 @@ __all__ = ["tournament"]
 
 def tournament(
     names: Annotated[
-        list[str], typer.Argument(metavar="AGENT", help="Players: agents (see zerofleet agents), champion, model:N.")
+        list[str],
+        typer.Argument(metavar="AGENT", help="Players: agents (see zerofleet agents), champion, model:N, champion@RUN."),
     ],
     *,
     game_name: GameOrRun = None,
@@ -93,8 +95,8 @@ def tournament(
     """
     if plot is not None:
         require_drawable(plot)
-    game = game_or_that_of_run(game_name, parameters, run_dir)
-    chosen = entrants(names, game, run_dir, note=screen.note)
+    game = game_or_that_of_run(game_name, parameters, run_dir or run_named_in(names))
+    chosen = entrants(names, game, run_dir, note=screen.note, several_runs=True)
     terms = TournamentTerms(
         game=game,
         players=chosen.players,
@@ -158,13 +160,13 @@ async def _play(request: _Request, boards: Sequence[Scoreboard], journal: Result
 async def _workers(stack: AsyncExitStack, request: _Request, *, games: int) -> list[Worker]:
     """Return the workers: this process if one is enough, otherwise separate processes."""
     game, simulations, search = request.game, request.terms.simulations, request.terms.search
-    address = await stack.enter_async_context(serving(request.entrants, game))
+    addresses = await stack.enter_async_context(serving(request.entrants, game))
     per_group = request.terms.meetings[0].games_per_group
     count = min(request.workers, max(1, games // per_group))
     if count > 1:
-        setup = Setup.of(game, simulations, address, search)
+        setup = Setup.of(game, simulations, addresses, search)
         return [await stack.enter_async_context(ProcessWorker(setup)) for _ in range(count)]
-    evaluator = await stack.enter_async_context(evaluating(address, game))
+    evaluator = await stack.enter_async_context(evaluating_runs(addresses, game))
     return [LocalWorker(game, evaluator, make_agent=make_agent, simulations=simulations, search=search)]
 
 

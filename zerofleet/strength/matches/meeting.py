@@ -1,7 +1,7 @@
 """Meeting: a complete match, from a number of games to a summary.
 
 terms = terms_of_games(game, players, games=100, seed=0, opening_plies=2)
-met = await meet(terms, address, simulations=100)        # the inference server of the models, None without models
+met = await meet(terms, addresses, simulations=100)      # an inference server for each run of the models, none without models
 print(met.summary())
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from games.core import Game
 from zerofleet.agents import make_agent
 from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.evaluators.opening import evaluating
+from zerofleet.evaluators.of_runs import evaluating_runs
 from zerofleet.strength.matches.match import MatchOutcome, play_match
 from zerofleet.strength.matches.openings import Opening
 from zerofleet.strength.matches.play import MatchSettings, usable_cores
@@ -67,7 +67,7 @@ def terms_of_games(
 
 async def meet(
     terms: MatchTerms,
-    address: str | None,
+    addresses: Sequence[str],
     *,
     simulations: int,
     options: SearchOptions | None = None,
@@ -77,13 +77,13 @@ async def meet(
 ) -> Met:
     """Play until `rule` decides, by default all games; `progress` is called after each result.
 
-    `options` are those of the models' search; an agent such as `mcts` has its own. `address` is that of an inference server
-    with the models, None without models or with the caller's own `evaluator`. Propagates errors of evaluator and agents.
-    Cancellation: the games are lost.
+    `options` are those of the models' search; an agent such as `mcts` has its own. `addresses` are those of inference servers,
+    one for each run of the models (`zerofleet.evaluators.of_runs`); none without models or with the caller's `evaluator`.
+    Propagates errors of evaluator and agents. Cancellation: the games are lost.
     """
     board = Scoreboard(terms)
     most = terms.max_groups * terms.games_per_group
-    slots = AGENT_SLOTS * usable_cores() if address is None and evaluator is None else SLOTS
+    slots = AGENT_SLOTS * usable_cores() if not addresses and evaluator is None else SLOTS
     settings = MatchSettings(simulations=simulations, options=options or SearchOptions(), slots=min(slots, most))
 
     async def record(result: GameResult) -> None:
@@ -92,7 +92,7 @@ async def meet(
 
     async with contextlib.AsyncExitStack() as stack:
         if evaluator is None:
-            evaluator = await stack.enter_async_context(evaluating(address, terms.game))
+            evaluator = await stack.enter_async_context(evaluating_runs(addresses, terms.game))
         outcome = await play_match(
             board, rule or FixedGames(), evaluator, settings=settings, make_agent=make_agent, record=record
         )

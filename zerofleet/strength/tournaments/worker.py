@@ -9,7 +9,7 @@ import sys
 from games.errors import GameError
 from zerofleet.agents import make_agent
 from zerofleet.errors import ZerofleetError
-from zerofleet.evaluators.opening import evaluating
+from zerofleet.evaluators.of_runs import evaluating_runs
 from zerofleet.strength.tournaments.workers import LONGEST_LINE, PAIRINGS, REPLY, SETUP, LocalWorker, Reply
 
 __all__ = ["main"]
@@ -21,7 +21,7 @@ async def main() -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
     setup = SETUP.validate_json(await lines.readline())
     game = setup.made()
-    async with evaluating(setup.address, game) as evaluator:
+    async with evaluating_runs(setup.addresses, game) as evaluator:
         worker = LocalWorker(game, evaluator, make_agent=make_agent, simulations=setup.simulations, search=setup.search)
         following = asyncio.create_task(lines.readline())
         while line := await following:

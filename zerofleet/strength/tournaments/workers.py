@@ -50,15 +50,15 @@ class Setup:
     game: str
     parameters: dict[str, str]
     simulations: int
-    address: str | None
-    """Address of the inference server of the models; None without models."""
+    addresses: tuple[str, ...]
+    """Inference server for each run of the models (`zerofleet.evaluators.of_runs`); none without models."""
     search: str = ""
     """Options of the models' search."""
 
     @classmethod
-    def of(cls, game: Game, simulations: int, address: str | None, search: str = "") -> Self:
+    def of(cls, game: Game, simulations: int, addresses: Sequence[str], search: str = "") -> Self:
         """Return the setup for a game."""
-        return cls(game.spec().name, parameters_text(game), simulations, address, search)
+        return cls(game.spec().name, parameters_text(game), simulations, tuple(addresses), search)
 
     def made(self) -> Game:
         """Return the game."""
