@@ -86,9 +86,10 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
     Propagates the errors of agents and evaluators. Cancellation: the games are lost.
     """
     players = _player(_SUBJECT, meeting.subject, table), _player(_OPPONENT, meeting.opponent, table)
-    settings = MatchSettings(
-        simulations=meeting.simulations, options=parse_search(meeting.search), slots=SLOTS, agent_threads=1
-    )
+    options = parse_search(meeting.search)
+    if options.root is None:  # that of the theses, whatever matches have
+        options = options.model_copy(update={"root": "puct"})
+    settings = MatchSettings(simulations=meeting.simulations, options=options, slots=SLOTS, agent_threads=1)
     scores: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
     first_moves: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
     turns: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}

@@ -99,7 +99,10 @@ class FrontEnds:
         backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, rng=self._rng)
         while not self._stopping.is_set():
             began_s = time.monotonic()
-            reason = await self._run(index, first)
+            try:
+                reason = await self._run(index, first)
+            except OSError as error:  # no process or socket to be had
+                reason = str(error)
             if not first.done():
                 first.set_exception(ConfigurationError(f"front end {index} cannot start: {reason}"))
                 return

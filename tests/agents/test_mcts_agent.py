@@ -72,6 +72,14 @@ def test_a_time_budget_ends_the_search_between_two_evaluations(monkeypatch: pyte
     assert choice.action in range(7)
 
 
+def test_a_time_budget_has_a_root_that_can_be_interrupted() -> None:
+    game = games.make("connect_four")
+    assert made("mcts:5ms,model=7", game, fake(2))._settings(game, 100).root_policy == "puct"
+    assert made("mcts:100,model=7", game, fake(2))._settings(game, 100).root_policy == "gumbel"
+    with pytest.raises(InvalidRequest, match="root=gumbel halves a number of simulations; give one in place of a time"):
+        made("mcts:5ms,model=7,root=gumbel", game, fake(2))
+
+
 def test_leaves_sets_the_number_of_positions_per_request() -> None:
     batches: list[int] = []
 
@@ -123,7 +131,7 @@ def test_the_search_has_settings_of_its_own_by_name() -> None:
     for agent, changes in (
         (plain, {}),
         (wide, {"puct_init": 50.0, "prove_values": False}),
-        (literal, {"exploration": "literal", "prove_values": False}),
+        (literal, {"exploration": "literal", "prove_values": False, "root_policy": "puct"}),
     ):
         settings = SearchSettings.for_match(game.spec(), 40).model_copy(update=changes)
         seed = int(np.random.default_rng(1).integers(LAST_SEED))
@@ -137,7 +145,8 @@ def test_with_a_temperature_moves_are_sampled_by_visits() -> None:
     game = games.make("tic_tac_toe")
     state, rng = games.replay(game, [0, 4]), np.random.default_rng(1)
     agent = made("mcts:30,model=7,temperature=1,prove=false", game, fake(2))
-    settings = SearchSettings.for_match(game.spec(), 30).model_copy(update={"prove_values": False})
+    changes = {"prove_values": False, "root_policy": "puct"}
+    settings = SearchSettings.for_match(game.spec(), 30).model_copy(update=changes)
     searched = search_state(game, fake(2), state, settings=settings, version=7, seed=1)  # the seed has no effect without noise
     played = np.array([agent.choose(game, state, rng).action for _ in range(300)])
     shares = np.array([np.mean(played == action) for action in searched.actions])

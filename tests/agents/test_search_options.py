@@ -33,11 +33,13 @@ def test_every_option_sets_its_setting() -> None:
         "fpu_reduction": 0.5,
         "prove_values": False,
     }
-    assert changed("root=gumbel,considered=4") == {"root_policy": "gumbel", "gumbel_considered": 4}
+    assert changed("root=gumbel,considered=4") == {"gumbel_considered": 4}
+    assert changed("root=puct") == changed("u=puct,root=puct") == {"root_policy": "puct"}
     assert changed("u=literal,information=predict", TAKE_SIX) == {"exploration": "literal", "information": "predict"}
     assert changed("repetition=history", RHOMBUS) == {"repetition": "history"}
     assert changed("replies=false") == {"prove_replies": False}
-    assert changed("temperature=1") == {"temperature": 1.0, "temperature_end": 1.0}
+    assert changed("temperature=1") == {"temperature": 1.0, "temperature_end": 1.0, "root_policy": "puct"}
+    assert changed("u=literal") == {"exploration": "literal", "root_policy": "puct"}
 
 
 def test_options_are_written_in_one_order_whatever_the_order_read() -> None:

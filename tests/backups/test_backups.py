@@ -43,6 +43,7 @@ LEFT_OUT = (
     "models/go/.gatekeeper.lock",
     "models/go/.3.tmp/model.pt",
     "replay/checkpoints/00000006/state.safetensors",
+    "replay/checkpoints/00000008.tmp/state.safetensors",
 )
 
 
@@ -90,6 +91,16 @@ def test_what_is_restored_is_what_was_there(run, backups, tmp_path):
     with closing(sqlite3.connect(tmp_path / "again/games.db")) as games:
         assert games.execute("select uid from games").fetchall() == [("first",)]
     assert {name: content for name, content in restored.items() if not name.startswith("games.db")} == KEPT
+
+
+def test_an_interrupted_restore_is_resumed_with_its_own_parts_alone(run, backups, tmp_path):
+    backup, root = save_backup(run, backups), tmp_path / "again"
+    assert zerofleet("restore", backup, root, "--part", "models", crash_at="restore_staged").returncode != 0
+    for parts in ((), ("replay",)):
+        with pytest.raises(RunDirectoryError, match="or with other parts of this one"):
+            restore_backup(backup, root, parts=parts)
+    restore_backup(backup, root, parts=("models",))
+    assert set(tree(root)) == {name for name in KEPT if name.startswith("models/")}
 
 
 def test_games_that_wait_in_an_open_stream_are_in_the_backup(run, backups):

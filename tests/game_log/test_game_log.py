@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.game_log import GameLog
-from zerofleet.storage.game_log.format import LOST, UID_DTYPE, Table
+from zerofleet.storage.game_log.format import LOST, UID_DTYPE, Table, pack_entry
 from zerofleet.storage.game_log.sorted_uids import SortedFile, SortedUids
 from zerofleet.storage.game_log.uids import RECENT_GAMES, UidIndex
 
@@ -261,6 +261,18 @@ def test_a_damaged_entry_is_skipped_and_later_games_keep_their_numbers(tmp_path:
     with GameLog.open(tmp_path, writer=True) as log:
         log.append([games[1]])  # as when the stream delivers it again
         assert log.get(5).uid == games[1][0]
+
+
+def test_an_entry_within_a_torn_one_with_a_number_that_cannot_be_is_no_game(tmp_path: Path) -> None:
+    write(tmp_path, [game(0)])
+    hidden = pack_entry(1 << 40, bytes(16), b"of a worker")
+    torn = pack_entry(1, bytes(range(16)), hidden + bytes(100))
+    with (tmp_path / "00000000.games").open("ab") as file:
+        file.write(torn[:-50])
+    for writer in (False, True):
+        with GameLog.open(tmp_path, writer=writer) as log:
+            assert contents(log) == [game(0)]
+            assert log.end_index == 1
 
 
 def test_damage_in_a_full_file_is_detected_on_reading(tmp_path: Path) -> None:

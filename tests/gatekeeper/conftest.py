@@ -134,6 +134,7 @@ def make_settings(run_dir, *, ladder_games=0, by_hand_only=False, **gate):
     rules = {
         "mode": "sprt",
         "simulations": 40,
+        "search": "root=puct",  # the stubborn model has no prior for a defence; a Gumbel root looks at it all the same
         "leaves_per_game": 1,
         "opening_plies": 2,
         "max_pairs": 12,

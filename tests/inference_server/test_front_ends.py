@@ -53,6 +53,16 @@ async def fronted(open_wire, publish) -> AsyncIterator[Wire]:
         yield wire
 
 
+async def test_a_front_end_whose_process_cannot_be_made_is_refused_at_the_start(open_wire, monkeypatch) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("inference_server.fronts.fleet.asyncio.create_subprocess_exec", fail)
+    with pytest.raises(ConfigurationError, match=r"front end . cannot start: .*Resource temporarily unavailable"):
+        async with asyncio.timeout(20), open_wire(front_ends=2):
+            pass
+
+
 @contextmanager
 def device_process(*arguments: str) -> Iterator[tuple[subprocess.Popen, str]]:
     """A server with two front ends in a process of its own, and its address; killed at the end."""

@@ -4,6 +4,7 @@ import pytest
 from games import positions
 from games.core import make
 from zerofleet.agents import Choice
+from zerofleet.agents.model.search_options import parse_search
 from zerofleet.evaluators.uniform import uniform_policy
 from zerofleet.strength.matches import GameResult, MatchSettings, MatchTerms, Player
 from zerofleet.testing import FunctionEvaluator
@@ -56,7 +57,8 @@ def terms(game):
 @pytest.fixture
 def settings():
     # Proofs would show a stubborn player every danger.
-    return MatchSettings(simulations=12, prove_values=False, slots=8, cache_positions=256)
+    # A Gumbel root looks at moves without prior, too.
+    return MatchSettings(simulations=12, prove_values=False, options=parse_search("root=puct"), slots=8, cache_positions=256)
 
 
 @pytest.fixture

@@ -271,13 +271,22 @@ async def test_players_without_a_search_ignore_the_number_of_leaves(terms, evalu
     assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize(("name", "leaves"), [("connect_four", 4), ("othello", 4), ("take_six", 1), ("rock_paper_scissors", 1)])
-def test_the_terms_state_the_search_of_a_match(name, leaves):
+@pytest.mark.parametrize(
+    ("name", "leaves", "root"),
+    [
+        ("connect_four", 4, "gumbel"),
+        ("othello", 4, "gumbel"),
+        ("chinese_checkers_star37", 4, "puct"),
+        ("take_six", 1, "puct"),
+        ("rock_paper_scissors", 1, "puct"),
+    ],
+)
+def test_the_terms_state_the_search_of_a_match(name, leaves, root):
     settings = MatchSettings(simulations=48, leaves_per_game=4)
     assert settings.terms(make(name).spec()) == {
         "simulations": 48,
         "leaves_per_game": leaves,
-        "root_policy": "puct",
+        "root_policy": root,
         "prove_values": True,
         "search": "",
     }

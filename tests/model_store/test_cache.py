@@ -76,6 +76,23 @@ def test_old_partial_copies_of_a_killed_process_are_removed(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [".go-2.8-cd.tmp", "a stray file", "go-3"]
 
 
+def test_directories_of_others_in_the_cache_are_left_alone(tmp_path):
+    names = ("photos", "thesis.tmp", "Go-1", ".go.tmp")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(bytes(1000))
+        os.utime(tmp_path / name, (0.0, 0.0))
+    ModelCache(tmp_path, max_bytes=1).directory("go-3", fill)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names, "go-3"])
+
+
+def test_a_link_in_place_of_the_cache_is_refused(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "home")
+    with pytest.raises(ConfigurationError, match="is no directory"):
+        ModelCache(tmp_path / "cache").directory("go-1", fill)
+
+
 def test_a_cache_of_another_user_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(ConfigurationError, match="ZEROFLEET_MODEL_CACHE"):

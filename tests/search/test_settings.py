@@ -94,6 +94,21 @@ def test_settings_for_play_and_matches_are_deterministic():
     assert not SearchSettings.for_match(SPEC).reuse_subtree
 
 
+@pytest.mark.parametrize(
+    ("changes", "simulations", "root"),
+    [
+        ({}, 50, "gumbel"),
+        ({}, 0, "puct"),
+        ({"num_players": 3}, 50, "puct"),
+        ({"information": "hidden"}, 50, "puct"),
+    ],
+)
+def test_two_players_with_perfect_information_have_a_gumbel_root_in_matches(changes, simulations, root):
+    spec = dataclasses.replace(SPEC, **changes)
+    assert SearchSettings.for_match(spec, simulations).root_policy == root
+    assert SearchSettings.for_play(spec, simulations).root_policy == "puct"
+
+
 def test_play_settings_of_a_game_with_repetitions_cut_the_path():
     assert SearchSettings.for_play(SPEC).repetition == "off"
     assert SearchSettings.for_match(dataclasses.replace(SPEC, repeats=True)).repetition == "path"

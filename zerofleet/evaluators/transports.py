@@ -21,7 +21,7 @@ from games.core import Game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.shared_memory import doorbell_path
-from zerofleet.errors import ConfigurationError, ZerofleetError
+from zerofleet.errors import ConfigurationError, Overloaded, Unavailable, ZerofleetError
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.shared_memory import SharedMemoryEvaluator
@@ -55,7 +55,10 @@ class NearestEvaluator:
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: as that of the evaluator in use."""
         if self._near.connected or await self._attach():
-            return await self._near.evaluate(batch, version=version)
+            try:
+                return await self._near.evaluate(batch, version=version)
+            except (Overloaded, Unavailable):  # gRPC has the patience; the next request looks for shared memory again
+                log.debug("inference.near_failed", address=self._near.target, exc_info=True)
         return await self._far.evaluate(batch, version=version)
 
     async def _attach(self) -> bool:
@@ -117,7 +120,13 @@ async def connected_evaluator(
         on_retry=on_retry,
     )
     near = SharedMemoryEvaluator(
-        target, game, token=token, timeout_s=timeout_s, retry_s=retry_s, priority=priority, on_retry=on_retry
+        target,
+        game,
+        token=token,
+        timeout_s=timeout_s,
+        retry_s=0.0 if transport == "auto" else retry_s,
+        priority=priority,
+        on_retry=on_retry,
     )
     async with far, near:
         if transport == "auto":

@@ -102,6 +102,12 @@ class ChannelClient:
                 pause_s = patience.pause_s(error)
                 if pause_s is None:
                     raise await self.explained(error) from failure
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # grpc's exception for the calls of a channel that is closed; this task was not cancelled
+                raise Unavailable(f"{self.target}: the connection was closed during a call") from None
             await asyncio.sleep(pause_s)
             on_retry(error)
 

@@ -151,7 +151,7 @@ class SearchSettings(BaseModel):
 
     @classmethod
     def for_play(cls, spec: GameSpec, simulations: int = 100) -> SearchSettings:
-        """Return settings for strong, deterministic play: no noise, the most visited move."""
+        """Return settings for strong, deterministic play that may be interrupted: no noise, the most visited move."""
         hides = spec.information != "perfect"
         return cls(
             information="determinise" if hides else "open",
@@ -176,5 +176,11 @@ class SearchSettings(BaseModel):
 
     @classmethod
     def for_match(cls, spec: GameSpec, simulations: int = 100) -> SearchSettings:
-        """Return settings for a match between two players in one block: as for play, with a new tree for each move."""
-        return cls.for_play(spec, simulations).model_copy(update={"reuse_subtree": False})
+        """Return settings for moves with a given number of simulations, as in matches: as for play, with a new tree for each.
+
+        Two players with perfect information have a Gumbel root without noise, which is stronger there
+        (docs/results/root_at_play.md): sequential halving shares a number of simulations that is known beforehand.
+        """
+        halves = spec.information == "perfect" and spec.num_players == 2 and simulations > 0
+        changes = {"reuse_subtree": False, "root_policy": "gumbel" if halves else "puct"}
+        return cls.for_play(spec, simulations).model_copy(update=changes)

@@ -338,8 +338,8 @@ def agent_chooser(game: Game, agent: Agent, *, seed: int) -> Chooser:
 
 
 def model_chooser(game: Game, evaluator: Evaluator, *, version: int, simulations: int, seed: int) -> Chooser:
-    """Return a chooser of a model's moves: most visited in a search without noise, or of highest prior without a search."""
-    settings = SearchSettings.for_play(game.spec(), simulations)
+    """Return a chooser of a model's moves: those of its search in matches, or of highest prior without a search."""
+    settings = SearchSettings.for_match(game.spec(), simulations)
 
     async def choose(positions: Sequence[Position]) -> list[int]:
         found = await search_positions(game, evaluator, positions, settings=settings, version=version, seed=seed)

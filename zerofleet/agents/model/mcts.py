@@ -5,12 +5,13 @@
     mcts:16,model=7,information=predict,u=literal,temperature=1      another search (`search_options`)
 
 One table can thus hold a model at several budgets and with several searches. The search is `zerofleet.search.search_state` with
-the settings of matches: PUCT without noise, the most visited move, a new tree for each move. Where information is hidden, each
-simulation searches its own determinisation. A match searches up to `MOST_IN_BLOCKS` simulations in blocks of games, as it does
-for models (`match_search`); otherwise a thread searches one position at a time.
+the settings of matches (`SearchSettings.for_match`): no noise, a new tree for each move, and for two players
+with perfect information a Gumbel root. Where information is hidden, each simulation searches its own determinisation. A match
+searches up to `MOST_IN_BLOCKS` simulations in blocks of games, as it does for models (`match_search`); otherwise a thread
+searches one position at a time.
 
 A time budget stops the search between two evaluations, at the one nearest to the limit and after the first at the earliest;
-the tree at that point decides.
+the tree at that point decides. Its root is PUCT, as the number of simulations is not known beforehand.
 Terminal positions need no evaluation, so simulations are also limited to 500 per millisecond: a decided position does not
 exceed the time budget. A single legal move is played at once.
 """
@@ -55,10 +56,7 @@ class MctsOptions(SearchOptions, _ModelOptions):
 
 
 class MctsAgent:
-    """Searches with a model and plays the most visited move, or samples by visits with `temperature`.
-
-    Ties go to the higher value, then the lower action.
-    """
+    """Searches with a model and plays its best move, or samples by visits with `temperature`."""
 
     def __init__(self, game: Game, budget: Budget, options: MctsOptions, *, evaluate: Evaluate | None) -> None:
         """Create the agent; the budget counts simulations or milliseconds a move. Raises `InvalidRequest`."""
@@ -74,6 +72,8 @@ class MctsAgent:
         self._settings(game, 2)  # rejects options that do not suit the game
         self._simulations = budget.amount
         if budget.unit == "ms":
+            if options.root == "gumbel":
+                raise InvalidRequest(f"{self.name}: root=gumbel halves a number of simulations; give one in place of a time")
             self._simulations = simulations_within(budget.amount / 1000)
             self._warm_up(game)
         elif budget.amount > MOST_SIMULATIONS:
@@ -94,7 +94,8 @@ class MctsAgent:
         return _choice(analysis, self._options.temperature or 0.0, rng)
 
     def _settings(self, game: Game, simulations: int) -> SearchSettings:
-        return _search(simulations, self._options, game.spec())
+        settings = _search(simulations, self._options, game.spec())
+        return settings.model_copy(update={"root_policy": "puct"}) if self._budget.unit == "ms" else settings
 
     def _warm_up(self, game: Game) -> None:
         """Compile or load the search, so that the first move has its full time. No model is used."""

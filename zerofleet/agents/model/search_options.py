@@ -37,7 +37,7 @@ class SearchOptions(AgentOptions):
     """Options of a search; None: as in a match."""
 
     root: Literal["puct", "gumbel"] | None = None
-    """`SearchSettings.root_policy`."""
+    """`SearchSettings.root_policy`; `puct` with `u=literal` and with a temperature."""
     considered: int | None = Field(default=None, ge=1)
     """`SearchSettings.gumbel_considered`, with root=gumbel."""
     u: Literal["puct", "literal"] | None = None
@@ -78,6 +78,8 @@ class SearchOptions(AgentOptions):
         changes = {_SETTINGS[name]: value for name, value in self._written().items() if name in _SETTINGS}
         if self.temperature is not None:
             changes |= {"temperature": self.temperature, "temperature_end": self.temperature}
+        if self.root is None and (self.temperature or self.u == "literal"):
+            changes["root_policy"] = "puct"
         try:
             return SearchSettings.model_validate(settings.model_dump() | changes)
         except ValidationError as error:

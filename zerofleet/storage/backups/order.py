@@ -50,12 +50,13 @@ def _models(root: Path) -> list[Path]:
 
 
 def _replay(replay: Path) -> Iterator[Path]:
-    """Yield the newest checkpoint, then the index of every closed games file, then the games.
+    """Yield the newest finished checkpoint, then the index of every closed games file, then the games.
 
     An index is written when its file is complete, so a file with a copied index is copied complete.
     """
     checkpoints = replay / "checkpoints"
-    for checkpoint in sorted(checkpoints.iterdir())[-1:] if checkpoints.is_dir() else []:
+    finished = sorted(path for path in checkpoints.iterdir() if not _is_skipped(path)) if checkpoints.is_dir() else []
+    for checkpoint in finished[-1:]:
         yield from _below(checkpoint)
     files = [path for path in _below(replay) if checkpoints not in path.parents]
     yield from (path for path in files if path.suffix == ".index")

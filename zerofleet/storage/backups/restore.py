@@ -23,7 +23,7 @@ from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_direc
 __all__ = ["restore_backup"]
 
 STAGING = f".restore{TEMPORARY_SUFFIX}"
-_COMPLETE = "complete"  # in the staging directory of the root: identifies the backup that is fully staged
+_COMPLETE = "complete"  # in the staging directory of the root: identifies the backup and the parts that are fully staged
 _NOT_OURS = {STAGING, "lost+found"}
 
 
@@ -34,7 +34,7 @@ def restore_backup(backup: Path, root: Path, *, parts: Sequence[str] = ()) -> Ba
     a file of the backup has changed (then nothing is put in place); `Unavailable` on a disk error.
     """
     contents = _choose(read_contents(backup), parts)
-    mark = describe_file(backup / CONTENTS_FILE).sha256
+    mark = " ".join([describe_file(backup / CONTENTS_FILE).sha256, *sorted(set(parts))])
     places = sorted({_place(name) for name in contents.files})
     try:
         make_directory(root)
@@ -62,7 +62,10 @@ def _lies_ready(root: Path, mark: str) -> bool:
     except FileNotFoundError:
         return False
     if staged != mark:
-        raise RunDirectoryError(f"{root} is being restored from another backup; resume with that one, or empty the directory")
+        raise RunDirectoryError(
+            f"{root} is being restored from another backup, or with other parts of this one; resume with the same command, or "
+            "empty the directory"
+        )
     return True
 
 

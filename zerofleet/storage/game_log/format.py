@@ -96,21 +96,24 @@ def walk(data: bytes, *, offset: int, next_index: int) -> Iterator[Entry]:
     `next_index` is the lowest valid number of the next entry. Bytes after the last entry yielded are a torn end or an entry
     being written.
     """
+    damage = offset
     while offset >= 0:
-        entry = _whole_entry(data, offset, next_index)
+        numbers = range(next_index, next_index + (offset - damage) // ENTRY.size + 1)  # no more fit in the skipped bytes
+        entry = _whole_entry(data, offset, numbers)
         if entry is None:
             offset = data.find(ENTRY_MAGIC, offset + 1)
             continue
         yield entry
-        offset, next_index = entry.end, entry.number + 1
+        offset = damage = entry.end
+        next_index = entry.number + 1
 
 
-def _whole_entry(data: bytes, offset: int, next_index: int) -> Entry | None:
+def _whole_entry(data: bytes, offset: int, numbers: range) -> Entry | None:
     if offset + ENTRY.size > len(data):
         return None
     magic, length, index, uid, crc = ENTRY.unpack_from(data, offset)
     end = offset + ENTRY.size + length
-    if magic != ENTRY_MAGIC or index < next_index or end > len(data):
+    if magic != ENTRY_MAGIC or index not in numbers or end > len(data):
         return None
     if _checksum(index, uid, data[offset + ENTRY.size : end]) != crc:
         return None

@@ -8,8 +8,10 @@ used within the last minutes, which may be being loaded.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +26,8 @@ DEFAULT_CACHE_BYTES = 4 << 30
 IN_USE_S = 600.0
 ABANDONED_S = 86_400.0
 _ATTEMPTS = 3
+_NAME = r"[a-z][a-z0-9_]*-[0-9]+(-[0-9a-f]+)?"
+_COPY = re.compile(rf"{_NAME}|\.{_NAME}\.[0-9a-f-]+{re.escape(TEMPORARY_SUFFIX)}")
 
 
 class ModelCache:
@@ -62,7 +66,10 @@ class ModelCache:
 
     def _open(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if self.root.stat().st_uid != os.getuid():
+        root = self.root.lstat()
+        if not stat.S_ISDIR(root.st_mode):
+            raise ConfigurationError(f"{self.root} is no directory; set ZEROFLEET_MODEL_CACHE to a directory of your own")
+        if root.st_uid != os.getuid():
             raise ConfigurationError(
                 f"{self.root} belongs to another user, who could change models that run here; set ZEROFLEET_MODEL_CACHE to a"
                 " directory of your own"
@@ -82,9 +89,11 @@ class ModelCache:
             shutil.rmtree(staging, ignore_errors=True)
 
     def _prune(self, *, keep: Path) -> None:
-        """Evict copies until the rest fits, and remove unfinished ones abandoned long ago."""
+        """Evict copies until the rest fits, and remove unfinished ones abandoned long ago; other directories are left alone."""
         now_s, copies = time.time(), []
         for entry in self.root.iterdir():
+            if not _COPY.fullmatch(entry.name):
+                continue
             with suppress(FileNotFoundError, NotADirectoryError):
                 used_at_s = entry.stat().st_mtime
                 if not entry.name.endswith(TEMPORARY_SUFFIX):

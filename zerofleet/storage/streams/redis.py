@@ -226,9 +226,11 @@ class RedisStream:
         rows = await self._client.xclaim(self._key, self._group, consumer, min_idle_ms, list(counts))
         return await self._deliver(rows, counts)
 
-    async def _deliver(self, rows: list[tuple[bytes, dict[bytes, bytes]]], counts: dict[str, int]) -> list[Delivery]:
+    async def _deliver(self, rows: Sequence[tuple[bytes | None, dict[bytes, bytes]]], counts: dict[str, int]) -> list[Delivery]:
         deliveries = []
         for raw_id, fields in rows:
+            if raw_id is None:  # deleted while pending; Redis before 7 names neither
+                continue
             entry_id = raw_id.decode()
             uid, payload = fields.get(b"uid"), fields.get(b"payload")
             if uid is None or payload is None or not uid.isascii():

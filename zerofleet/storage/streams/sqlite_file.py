@@ -80,7 +80,10 @@ class Transaction:
         self._database.execute("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self._database.execute("COMMIT" if kind is None else "ROLLBACK")
+        if kind is None:
+            self._database.execute("COMMIT")
+        elif self._database.in_transaction:  # a full disk ends the transaction by itself
+            self._database.execute("ROLLBACK")
 
 
 def open_file(path: Path) -> sqlite3.Connection:
