@@ -76,8 +76,7 @@ class FrontEnds:
         loop = asyncio.get_running_loop()
         first = {index: loop.create_future() for index in range(1, self._settings.inference.front_ends + 1)}
         self._tasks = [loop.create_task(self._keep(index, listening)) for index, listening in first.items()]
-        for listening in first.values():
-            await listening
+        await asyncio.gather(*first.values())
 
     async def drain(self, grace_s: float) -> None:
         """Let the front ends complete their calls within `grace_s`, and end. Cancellation: `aclose` ends them."""
