@@ -110,11 +110,6 @@ class TorchBackend:
         """Whether the device is a GPU."""
         return self.device.type == "cuda"
 
-    @property
-    def precision_name(self) -> str:
-        """Number format of the device, such as `float32`."""
-        return str(self.precision).removeprefix("torch.")
-
     def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> Network:
         """Load a version whose files were verified, check its golden positions and warm it up.
 

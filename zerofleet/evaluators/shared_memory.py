@@ -97,7 +97,7 @@ class SharedMemoryEvaluator:
         await self._connected()
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        """See `Evaluator.evaluate`. While connected, the arrays of `batch` are copied before the first suspension.
+        """See `Evaluator.evaluate`. The arrays of `batch` are copied for each request: they must not change before the answer.
 
         Also raises `CorruptModel` when an answer is not finite or of the wrong shape or type, `InvalidRequest` when the model
         has fewer extra heads than `batch.extra_heads`, and the errors of `connect`.

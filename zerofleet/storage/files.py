@@ -34,7 +34,8 @@ def atomic_publish(path: Path, data: bytes | str, *, mode: int = 0o666, confirm:
     """Replace the content of `path` by `data` (text as UTF-8), atomically and durably; the umask applies to `mode`.
 
     The directory must exist. Concurrent writers are safe: the last one wins. Raises `OSError` (disk full, read-only) and
-    then leaves `path` unchanged. A killed process leaves a file ending in `.tmp`, which readers ignore.
+    then leaves `path` unchanged, unless the directory alone cannot be written out: the content is then replaced, but may be the
+    old one after a loss of power. A killed process leaves a file ending in `.tmp`, which readers ignore.
 
     `confirm` is called when the content is durable under a temporary name and has not replaced the old one; what it raises
     propagates and leaves `path` unchanged. After it only the removal of the temporary file stops the replacement: see

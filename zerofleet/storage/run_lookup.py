@@ -27,7 +27,7 @@ def find_run(game: Game, run_dir: Path | None, *, runs: Path = RUNS) -> RunPaths
     if run_dir is not None:
         header = read_header(run_dir)
         if not _is_of(header, game):
-            raise RunDirectoryError(f"{run_dir} is a run of {_title(header)}, not of {_name(game)}; choose another --run-dir")
+            raise RunDirectoryError(f"{run_dir} is a run of {header.title}, not of {_name(game)}; choose another --run-dir")
         return RunPaths(run_dir)
     found = [(header.created_at, root) for root, header in _readable(runs) if _is_of(header, game)]
     if not found:
@@ -78,7 +78,3 @@ def _is_of(header: RunHeader, game: Game) -> bool:
 
 def _name(game: Game) -> str:
     return " ".join([game.spec().name, *(f"{name}={value}" for name, value in changed_parameters(game).items())])
-
-
-def _title(header: RunHeader) -> str:
-    return " ".join([header.game, *(f"{name}={value}" for name, value in header.parameters.items())])

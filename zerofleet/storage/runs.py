@@ -50,6 +50,11 @@ class RunHeader(BaseModel):
     """Root of the seeds of all games."""
     created_at: datetime
 
+    @property
+    def title(self) -> str:
+        """Game with its parameters."""
+        return " ".join([self.game, *(f"{name}={value}" for name, value in self.parameters.items())])
+
 
 class RunDirectory:
     """Open, locked run directory; a context manager."""
@@ -200,7 +205,7 @@ def _new_header(game: str, parameters: Mapping[str, str], preset: str, seed: int
 def _check_same(root: Path, stored: RunHeader, wanted: RunHeader, preset: str | None) -> RunHeader:
     if (stored.game, stored.parameters) != (wanted.game, wanted.parameters):
         raise RunDirectoryError(
-            f"{root} is a run of {_title(stored)}, not of {_title(wanted)}; choose another --run-dir, or run {_title(stored)}"
+            f"{root} is a run of {stored.title}, not of {wanted.title}; choose another --run-dir, or run {stored.title}"
         )
     if stored.rules_version != wanted.rules_version:
         raise RunDirectoryError(
@@ -213,10 +218,6 @@ def _check_same(root: Path, stored: RunHeader, wanted: RunHeader, preset: str | 
             "or choose another --run-dir"
         )
     return stored
-
-
-def _title(header: RunHeader) -> str:
-    return " ".join([header.game, *(f"{name}={value}" for name, value in header.parameters.items())])
 
 
 def _check_empty(root: Path) -> None:
