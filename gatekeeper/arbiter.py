@@ -113,7 +113,9 @@ class Arbiter:
             reason = reason or "promoted by hand"
             champion = await self._crew.promoter.crown(version, reason=reason, without_self_test=without_self_test)
         try:
-            await self._crew.ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason)
+            known = self._crew.ledger.candidate(version)
+            report = None if known is None else known.match
+            await self._crew.ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason, report=report)
         except (Unavailable, StaleEpoch) as error:  # the promotion itself is complete
             log.warning("promotion.not_noted", version=version, error=str(error))
         return champion
@@ -217,7 +219,7 @@ class Arbiter:
         except (CorruptModel, ModelNotFound) as error:
             await self._settle(version, CandidateStatus.BROKEN, str(error))
             return
-        await self._give_up_older(version)
+        await self._give_up_older(version, champion)
         try:
             await self._judge(manifest, champion)
         except ChampionChanged:
@@ -227,9 +229,18 @@ class Arbiter:
                 raise Unavailable(f"champion {error.version} returns invalid evaluations ({error}); roll back") from error
             await self._settle(version, CandidateStatus.BROKEN, str(error))
         except CorruptModel as error:
-            if not await self._crew.serving.has_champion():
-                raise Unavailable(f"the inference server cannot load the champion ({error}); roll back") from error
+            await self._require_others(version)
             await self._settle(version, CandidateStatus.BROKEN, str(error))
+
+    async def _require_others(self, version: int) -> None:
+        """Raise `Unavailable` unless the server can load the wanted versions without a candidate: it is not at fault then."""
+        try:
+            await self._crew.serving.apply()
+        except (CorruptModel, ModelNotFound) as error:
+            raise Unavailable(
+                f"the inference server cannot load the versions beside candidate {version} ({error}); restore the files, roll "
+                "back, or take the version out of the pinned ones"
+            ) from error
 
     async def _judge(self, manifest: Manifest, champion: Champion | None) -> None:
         """Load a verified candidate, measure it if that must come first, and promote or reject it."""
@@ -296,9 +307,12 @@ class Arbiter:
         if candidate is not None and not candidate.status.settled:
             await self._crew.ledger.set_status(version, CandidateStatus.QUEUED)
 
-    async def _give_up_older(self, version: int) -> None:
+    async def _give_up_older(self, version: int, champion: Champion | None) -> None:
+        """Settle the candidates before a version; one that became the champion, whose verdict was lost, as that."""
         for older in self._crew.ledger.unsettled():
-            if older < version:
+            if champion is not None and older == champion.version:
+                await self._settle_outrun(older, champion)
+            elif older < version:
                 await self._settle(older, CandidateStatus.SUPERSEDED, f"version {version} came before its turn")
 
     async def _settle_outrun(self, version: int, champion: Champion) -> None:

@@ -35,7 +35,7 @@ class Disk:
     async def commit(self, work: Callable[[], Result], then: Callable[[Result], None]) -> Result:
         """Run `work` and then, in the event loop, `then` with its result: both, or neither when `work` raises.
 
-        Cancellation: raised after both are done, so that memory never lags behind the disk.
+        Cancellation: raised after both are done, or `work` has failed, so that memory never lags behind the disk.
         """
         job = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(self._executor, work))
         cancelled: asyncio.CancelledError | None = None
@@ -44,8 +44,10 @@ class Disk:
                 await asyncio.wait({job})
             except asyncio.CancelledError as error:
                 cancelled = error
-        result = job.result()
-        then(result)
-        if cancelled is not None:
-            raise cancelled
+        try:
+            result = job.result()
+            then(result)
+        finally:  # a cancellation counts whatever the work did: nobody would cancel again
+            if cancelled is not None:
+                raise cancelled
         return result

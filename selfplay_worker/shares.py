@@ -55,8 +55,15 @@ class Shares:
         return None
 
     def finish(self, number: int) -> None:
-        """Mark a game as in the stream and unlock it."""
-        os.pwrite(self._file, _DONE, number)
+        """Mark a game as in the stream and unlock it; one that cannot be marked stays locked by this process.
+
+        Another process may play it later: the stream counts it once.
+        """
+        try:
+            os.pwrite(self._file, _DONE, number)
+        except OSError as error:
+            log.warning("shares.not_marked", game=number, error=str(error))
+            return
         self.give_back(number)
 
     def give_back(self, number: int) -> None:

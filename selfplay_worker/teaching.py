@@ -15,10 +15,11 @@ from games.core import Game, State
 from selfplay_worker.openings import random_opening
 from zerofleet.agents import Agent, AgentMaker, PolicyAgent, make_agent
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
-from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT
+from zerofleet.contracts.played import FULL_SEARCH
 from zerofleet.contracts.records import encode_record
 from zerofleet.presets.warm_start import NumberedGame, WarmStartSettings, game_of, seatings_of
 from zerofleet.search import EXTERNAL, PlayedGame, SearchedMove
+from zerofleet.search.history import fixed_points
 
 __all__ = ["Teachers", "one_hot", "shares_of_target"]
 
@@ -103,8 +104,7 @@ def one_hot(ply: int, action: int) -> SearchedMove:
 
 def shares_of_target(ply: int, legal: list[int], policy: np.ndarray) -> SearchedMove:
     """Return the target of a policy over the legal moves, float [n], in integer units that sum to one exactly."""
-    units = np.round(policy * TARGET_UNIT).astype(np.int64)
-    units[np.argmax(units)] += TARGET_UNIT - units.sum()
+    units = fixed_points(policy[None].astype(np.float64))[0]
     kept = np.flatnonzero(units)
     return _taught(ply, np.array(legal)[kept], np.zeros(len(kept)), units[kept])
 

@@ -7,6 +7,7 @@
     │   ├── Diverged              weights in training that are no longer finite
     │   └── VersionSkew           model or record of another game, rules, encoder or schema version
     ├── RecordRejected(reason)    invalid or unreadable game record; `reason` is a short metric label
+    ├── ReaderFailed              process for reading games that fails again and again
     ├── Overloaded                bounded queue full; retry with back-off
     ├── Unavailable               service temporarily unreachable; retry
     │   └── DeviceLost            GPU unusable until the process is restarted
@@ -29,6 +30,7 @@ __all__ = [
     "ModelNotFound",
     "Overloaded",
     "PermissionRefused",
+    "ReaderFailed",
     "RecordRejected",
     "RunDirectoryError",
     "StaleEpoch",

@@ -50,6 +50,7 @@ class FakeInference:
         self.on_evaluate = None
         self.fault = lambda versions: None
         self.asked_in_vain = asyncio.Queue()
+        self.refusals = asyncio.Queue()  # requests with a version that cannot be loaded
 
     async def serve(self, model, versions):
         if self.away:
@@ -59,6 +60,7 @@ class FakeInference:
         if (error := self.fault(versions)) is not None:
             raise error
         if bad := self.broken & set(versions):
+            self.refusals.put_nowait(versions)
             raise CorruptModel(f"version {bad.pop()} cannot be loaded")
         self.served = list(versions)
         self.changes.append(tuple(versions))

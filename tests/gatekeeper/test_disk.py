@@ -42,6 +42,24 @@ async def test_cancellation_waits_for_the_disk_and_comes_after_the_consequence()
     assert seen == ["written"]
 
 
+async def test_a_cancellation_counts_although_the_work_fails():
+    began, may_end, seen = threading.Event(), threading.Event(), []
+
+    def fails():
+        began.set()
+        may_end.wait()
+        raise OSError("disk full")
+
+    with Disk() as disk:
+        task = asyncio.ensure_future(disk.commit(fails, seen.append))
+        await asyncio.to_thread(began.wait)
+        task.cancel()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert seen == []
+
+
 async def test_jobs_run_one_after_another_in_their_order():
     order = []
     with Disk() as disk:

@@ -294,6 +294,31 @@ async def test_a_promotion_by_hand_of_an_older_version_can_be_rolled_back(open_g
         assert (await gate.client.rollback(MODEL, reason="")).version == 3
 
 
+async def test_a_candidate_promoted_by_hand_keeps_its_match(open_gate, inference):
+    inference.stubborn = {2}
+    async with open_gate() as gate:
+        await gate.offer()
+        rejected = await gate.offer()
+        await gate.client.promote(MODEL, 2, reason="better endgames")
+        promoted = gate.ledger.candidate(2)
+        assert promoted.status is CandidateStatus.PROMOTED
+        assert promoted.match == rejected.match != None  # noqa: E711
+
+
+async def test_a_candidate_is_not_broken_when_another_version_cannot_be_loaded(open_gate, inference):
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        await gate.offer()
+        inference.broken = {1}  # the predecessor of the champion
+        version, sha256 = gate.models.publish()
+        await gate.client.submit(MODEL, version, sha256)
+        for _ in range(4):  # with the candidate, without it, and both again
+            await inference.refusals.get()
+        assert gate.ledger.candidate(version).status is not CandidateStatus.BROKEN
+        inference.broken = set()
+        assert (await gate.settled(version)).status is CandidateStatus.PROMOTED
+
+
 async def test_promoting_the_champion_has_no_effect(open_gate):
     async with open_gate() as gate:
         await gate.offer()

@@ -301,6 +301,19 @@ async def test_an_untrained_candidate_and_one_with_a_parent_must_play(open_gate)
         assert (await gate.offer()).match is not None
 
 
+async def test_a_champion_whose_verdict_was_lost_is_measured_although_a_newer_candidate_waits(open_watch, pause):
+    async with open_watch() as gate:
+        await gate.offer()
+        await gate.offer()
+    async with open_watch(by_hand_only=True) as gate:
+        await gate.ledger.set_status(2, CandidateStatus.QUEUED)  # as after a kill between pointer and verdict
+        await gate.client.submit(MODEL, *gate.models.publish())
+    async with open_watch() as gate:
+        await gate.settled(3)
+        assert gate.ledger.candidate(2).status is TRIAL
+        assert gate.ledger.candidate(2).reason == "promoted at once, measured against version 1 afterwards"
+
+
 async def test_nothing_is_rolled_back_to_where_there_is_no_earlier_champion(open_watch):
     async with open_watch() as gate:
         await gate.offer()

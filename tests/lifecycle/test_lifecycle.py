@@ -68,6 +68,27 @@ async def test_sigterm_drains_in_order_while_readiness_is_off() -> None:
     assert events == ["intake 503 draining", "batches 503 draining", "flush 503 draining"]
 
 
+async def test_a_signal_during_the_start_is_obeyed_once_the_drains_are_registered() -> None:
+    events: list[str] = []
+
+    async def main(service: Service) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await service.stopping.wait()
+        ended = asyncio.Event()
+
+        async def drain() -> None:
+            events.append("drained")
+            ended.set()
+
+        for _ in range(20):  # the rest of the start
+            await asyncio.sleep(0)
+        service.on_drain("work", drain)
+        await ended.wait()
+
+    assert await serve(main, grace_s=20.0) == 0
+    assert events == ["drained"]
+
+
 async def test_a_failing_drain_does_not_prevent_the_next() -> None:
     events: list[str] = []
 

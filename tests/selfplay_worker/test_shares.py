@@ -38,6 +38,18 @@ def test_a_game_given_back_is_taken_again_and_a_finished_one_is_not(tmp_path: Pa
     shares.close()
 
 
+def test_a_game_that_cannot_be_marked_on_a_full_disk_stays_with_this_process(tmp_path: Path, monkeypatch) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    shares = Shares(tmp_path / "warm_start", 2)
+    assert shares.take() == 0
+    monkeypatch.setattr("selfplay_worker.shares.os.pwrite", fail)
+    shares.finish(0)
+    assert (shares.take(), shares.take()) == (1, None)
+    shares.close()
+
+
 def test_finished_games_are_known_to_the_next_process_until_they_are_cleared(tmp_path: Path) -> None:
     for expected in (0, 1):
         shares = Shares(tmp_path / "warm_start", 2)

@@ -177,6 +177,8 @@ def test_policies_become_integer_units_that_sum_to_one_exactly() -> None:
         assert int(move.target.astype(np.int64).sum()) == 65535
         assert (move.target > 0).all()
         np.testing.assert_allclose(move.target / 65535, policy[move.actions - 10], atol=2e-4)
+    even = shares_of_target(0, list(range(450)), np.full(450, 1 / 450))
+    assert sorted(set(even.target.tolist())) == [145, 146]
     assert one_hot(2, 5).visits.tolist() == [1]
 
 

@@ -324,6 +324,18 @@ def test_without_a_checkpoint_training_resumes_from_the_newest_model(tmp_path, g
     assert second.store.versions(MODEL) == [1]
 
 
+def test_without_a_checkpoint_the_samples_of_the_log_count_as_used(tmp_path, record, game):
+    first = open_training(settings_of(tmp_path), game)
+    games = [AcceptedGame(uid, payload, first.replay.read(payload)) for uid, payload in map(record, range(8))]
+    first.replay.keep(games)
+    first.replay.close()
+    shutil.rmtree(tmp_path / "replay" / "checkpoints")
+    second = open_training(settings_of(tmp_path), game)
+    second.replay.close()
+    assert second.replay.window.total > 0
+    assert second.learner.steps_allowed() == 0
+
+
 def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):
     never = {"samples_per_candidate": 10**6, "max_reuse": 1e9}
     train = {**TRAIN, **never, "min_samples": 1, "schedule": "linear", "schedule_over": "plan"}

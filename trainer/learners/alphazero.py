@@ -80,9 +80,10 @@ class AlphaZero(Learner):
         checkpoints.restore(self, self._game, self._all_settings.network, checkpoint, tensors)
 
     def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
-        """See `Learning.adopt`."""
+        """See `Learning.adopt`. The samples in the log count as used: how often each was is not known."""
         require_described(network, self._all_settings.network, name=name)
         self.load_weights(tensors)
+        self.state.samples_trained = int(self.settings.max_reuse * self.window.total)
 
     def is_candidate_due(self, accounts: Accounts) -> bool:
         """Return whether enough samples arrived since the last candidate and were trained on.

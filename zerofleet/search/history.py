@@ -8,7 +8,7 @@ from games.compiled import lean
 from zerofleet.contracts.played import TARGET_UNIT, SearchedMove
 from zerofleet.search.arena import History
 
-__all__ = ["searched_moves"]
+__all__ = ["fixed_points", "searched_moves"]
 
 _NO_TARGET = np.zeros(0, dtype=np.uint16)
 
@@ -23,7 +23,7 @@ def searched_moves(history: History, slot: int, plies: int) -> tuple[SearchedMov
     actions = history.actions[slot, searched, :width].astype(np.int32)
     visits = history.visits[slot, searched, :width]
     weights = np.where(np.arange(width) < counts[:, None], history.targets[slot, searched, :width], 0.0)
-    targets = _fixed_points(weights)
+    targets = fixed_points(weights)
     has_target = np.count_nonzero(weights, axis=1)
     values = history.values[slot, searched]
     versions, flags = history.versions[slot, searched].tolist(), history.flags[slot, searched].tolist()
@@ -41,7 +41,7 @@ def searched_moves(history: History, slot: int, plies: int) -> tuple[SearchedMov
     )
 
 
-def _fixed_points(weights: np.ndarray) -> np.ndarray:
+def fixed_points(weights: np.ndarray) -> np.ndarray:
     """Return each row of weights (float [n, m], from 0 up) in units of 1/65535 of its sum, uint16 [n, m].
 
     A row with a positive sum becomes 65535 exactly: the largest remainders are rounded up, the first of equal ones first.
@@ -53,7 +53,7 @@ def _fixed_points(weights: np.ndarray) -> np.ndarray:
 
 @lean
 def _write_fixed_points(weights: np.ndarray, totals: np.ndarray, units: np.ndarray) -> None:
-    """Write `_fixed_points` of weights (float64 [n, m], overwritten) with their sums (float64 [n]) into `units`."""
+    """Write `fixed_points` of weights (float64 [n, m], overwritten) with their sums (float64 [n]) into `units`."""
     for row in range(weights.shape[0]):
         if totals[row] <= 0.0:
             continue

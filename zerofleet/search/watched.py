@@ -173,9 +173,13 @@ def _root_of(block: SearchBlock) -> tuple[TreeNode, WorldStatistics | None]:
 
 async def _to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
     """Wait for a thread, after a cancellation too: it changes the tree until it ends."""
-    task = asyncio.create_task(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.gather(task, return_exceptions=True)
-        raise
+    task, cancelled = asyncio.create_task(work), None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        await asyncio.gather(task, return_exceptions=True)  # its error is not looked at
+        raise cancelled
+    return task.result()

@@ -28,6 +28,7 @@ import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
@@ -67,7 +68,8 @@ class Service:
         """Server of the HTTP port, to which a service may add paths."""
         self.was_ready = False
         self._is_ready = False
-        self._drains: list[tuple[str, Drain]] = []
+        self._drains: deque[tuple[str, Drain]] = deque()
+        self._registered = asyncio.Event()
 
     @property
     def name(self) -> str:
@@ -101,8 +103,9 @@ class Service:
         log.info("service.not_ready", reason=reason)
 
     def on_drain(self, name: str, drain: Drain) -> None:
-        """Register a drain. Drains run sequentially in the order of registration."""
+        """Register a drain. Drains run once, in the order of registration; after a signal as soon as they are registered."""
         self._drains.append((name, drain))
+        self._registered.set()
 
     async def until_stopping(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` until it ends or shutdown is requested; then cancel it.
@@ -117,11 +120,13 @@ class Service:
             stop.cancel()
 
     async def drain(self) -> None:
-        """Run the registered drains in order. A failing drain is logged and the others still run.
+        """Run the registered drains in order, each once. A failing drain is logged and the others still run.
 
         Cancellation: the current drain is cancelled, later ones do not run.
         """
-        for name, drain in self._drains:
+        self._registered.clear()
+        while self._drains:
+            name, drain = self._drains.popleft()
             began = time.monotonic()
             try:
                 await drain()
@@ -129,6 +134,17 @@ class Service:
                 log.exception("service.drain_failed", drain=name)
                 continue
             log.info("service.drained", drain=name, seconds=round(time.monotonic() - began, 3))
+
+    async def drain_until(self, work: asyncio.Task[None]) -> None:
+        """Run the drains until `work` has ended, also those that a start registers meanwhile. Cancellation: as `drain`."""
+        while not work.done():
+            await self.drain()
+            registered = asyncio.ensure_future(self._registered.wait())
+            try:
+                await asyncio.wait({work, registered}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                registered.cancel()
+        await self.drain()
 
 
 def run_service(main: Callable[[Service], Awaitable[None]], settings: ServiceSettings) -> int:
@@ -193,8 +209,7 @@ async def _drain_within_grace(service: Service, work: asyncio.Task[None]) -> int
     service.stopping.set()
     try:
         async with asyncio.timeout(service.settings.grace_s):
-            await service.drain()
-            await asyncio.wait({work})
+            await service.drain_until(work)
     except TimeoutError:
         log.error("service.grace_exceeded", grace_s=service.settings.grace_s)
         work.cancel()
