@@ -47,7 +47,7 @@ class Disk:
         try:
             result = job.result()
             then(result)
-        finally:  # a cancellation counts whatever the work did: nobody would cancel again
+        finally:  # a cancellation counts whatever the work did: it is not repeated
             if cancelled is not None:
                 raise cancelled
         return result
