@@ -6,12 +6,12 @@ import asyncio
 import csv
 import json
 import random
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import structlog
 import torch
+from small_trainer import MODEL, TRAIN, settings_of
 
 from trainer import service as service_module
 from trainer.candidates import Submitter
@@ -19,7 +19,6 @@ from trainer.checkpoint import unpack
 from trainer.checkpoint_files import load_latest
 from trainer.history import FIGURES, open_history
 from trainer.readers.processes import ReaderProcesses
-from trainer.replay import AcceptedGame
 from trainer.service import Conductor, make_intake, open_reader
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
@@ -33,30 +32,12 @@ from zerofleet.errors import (
     PermissionRefused,
     StaleEpoch,
     Unavailable,
-    VersionSkew,
     ZerofleetError,
 )
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.streams import MemoryStream
 from zerofleet.telemetry import metrics
-
-NETWORK = {"blocks": 1, "channels": 8, "policy_channels": 2, "value_channels": 2, "value_hidden": 8}
-TRAIN = {
-    "batch_size": 16,
-    "min_samples": 20,
-    "max_reuse": 2.0,
-    "samples_per_candidate": 60,
-    "window_min": 200,
-    "average_decay": 0.5,
-}
-MODEL = "tic_tac_toe"
-
-
-def settings_of(tmp_path, **changes):
-    given = {"run_dir": tmp_path, "game": MODEL, "preset": "tiny", "network": NETWORK, "train": TRAIN}
-    given |= {"report_every_s": 0.05, "intake_wait_s": 0.01, "intake_games": 8}
-    return TrainerSettings(**{**given, **changes})
 
 
 class FakeGatekeeper:
@@ -311,63 +292,6 @@ async def test_an_averaged_network_that_is_not_finite_is_not_published(tmp_path,
         await until(lambda: trainer.training.accounts.candidate_samples)
         assert trainer.training.newest_version == 1
         assert not trainer.task.done()
-
-
-def test_without_a_checkpoint_training_resumes_from_the_newest_model(tmp_path, game):
-    first = open_training(settings_of(tmp_path), game)
-    first.replay.close()
-    shutil.rmtree(tmp_path / "replay")
-    second = open_training(settings_of(tmp_path, seed=77), game)
-    second.replay.close()
-    one, two = (training.learner.network.state_dict() for training in (first, second))
-    assert all((one[name] == two[name]).all() for name in one)
-    assert second.store.versions(MODEL) == [1]
-
-
-def test_without_a_checkpoint_the_samples_of_the_log_count_as_used(tmp_path, record, game):
-    first = open_training(settings_of(tmp_path), game)
-    games = [AcceptedGame(uid, payload, first.replay.read(payload)) for uid, payload in map(record, range(8))]
-    first.replay.keep(games)
-    first.replay.close()
-    shutil.rmtree(tmp_path / "replay" / "checkpoints")
-    second = open_training(settings_of(tmp_path), game)
-    second.replay.close()
-    assert second.replay.window.total > 0
-    assert second.learner.steps_allowed() == 0
-
-
-def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):
-    never = {"samples_per_candidate": 10**6, "max_reuse": 1e9}
-    train = {**TRAIN, **never, "min_samples": 1, "schedule": "linear", "schedule_over": "plan"}
-    for planned_end_s, share in ((0.0, 0.0), (1.0, 1.0)):
-        training = open_training(settings_of(tmp_path, train=train, planned_end_s=planned_end_s), game)
-        uid, payload = record(int(planned_end_s))
-        training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
-        training.train(0.05, lambda: False)
-        assert training.learner.progress == share
-        training.save()
-        training.replay.close()
-        active_s = training.accounts.active_s
-    third = open_training(settings_of(tmp_path, train=train), game)
-    third.replay.close()
-    assert third.accounts.active_s == active_s > 0
-
-
-def test_the_learner_follows_a_plan_that_the_caller_measures(tmp_path, record, game):
-    train = {**TRAIN, "min_samples": 1, "max_reuse": 1e9, "schedule": "linear", "schedule_over": "plan"}
-    training = open_training(settings_of(tmp_path, train=train, planned_end_s=1.0), game, progress=lambda: 0.25)
-    uid, payload = record(0)
-    training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
-    training.train(0.05, lambda: False)
-    training.replay.close()
-    assert training.learner.progress == 0.25
-
-
-def test_a_stored_model_of_another_size_is_refused(tmp_path, game):
-    open_training(settings_of(tmp_path), game).replay.close()
-    shutil.rmtree(tmp_path / "replay")
-    with pytest.raises(VersionSkew, match="has network"):
-        open_training(settings_of(tmp_path, network={**NETWORK, "blocks": 2}), game)
 
 
 @pytest.mark.slow

@@ -1,0 +1,69 @@
+"""Start of a trainer: from nothing, from a checkpoint, from a stored model, and the plan of its run."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from small_trainer import MODEL, NETWORK, TRAIN, settings_of
+
+from trainer.replay import AcceptedGame
+from trainer.start import open_training
+from zerofleet.errors import VersionSkew
+
+
+def test_without_a_checkpoint_training_resumes_from_the_newest_model(tmp_path, game):
+    first = open_training(settings_of(tmp_path), game)
+    first.replay.close()
+    shutil.rmtree(tmp_path / "replay")
+    second = open_training(settings_of(tmp_path, seed=77), game)
+    second.replay.close()
+    one, two = (training.learner.network.state_dict() for training in (first, second))
+    assert all((one[name] == two[name]).all() for name in one)
+    assert second.store.versions(MODEL) == [1]
+
+
+def test_without_a_checkpoint_the_samples_of_the_log_count_as_used(tmp_path, record, game):
+    first = open_training(settings_of(tmp_path), game)
+    games = [AcceptedGame(uid, payload, first.replay.read(payload)) for uid, payload in map(record, range(8))]
+    first.replay.keep(games)
+    first.replay.close()
+    shutil.rmtree(tmp_path / "replay" / "checkpoints")
+    second = open_training(settings_of(tmp_path), game)
+    second.replay.close()
+    assert second.replay.window.total > 0
+    assert second.learner.steps_allowed() == 0
+
+
+def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):
+    never = {"samples_per_candidate": 10**6, "max_reuse": 1e9}
+    train = {**TRAIN, **never, "min_samples": 1, "schedule": "linear", "schedule_over": "plan"}
+    for planned_end_s, share in ((0.0, 0.0), (1.0, 1.0)):
+        training = open_training(settings_of(tmp_path, train=train, planned_end_s=planned_end_s), game)
+        uid, payload = record(int(planned_end_s))
+        training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
+        training.train(0.05, lambda: False)
+        assert training.learner.progress == share
+        training.save()
+        training.replay.close()
+        active_s = training.accounts.active_s
+    third = open_training(settings_of(tmp_path, train=train), game)
+    third.replay.close()
+    assert third.accounts.active_s == active_s > 0
+
+
+def test_the_learner_follows_a_plan_that_the_caller_measures(tmp_path, record, game):
+    train = {**TRAIN, "min_samples": 1, "max_reuse": 1e9, "schedule": "linear", "schedule_over": "plan"}
+    training = open_training(settings_of(tmp_path, train=train, planned_end_s=1.0), game, progress=lambda: 0.25)
+    uid, payload = record(0)
+    training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
+    training.train(0.05, lambda: False)
+    training.replay.close()
+    assert training.learner.progress == 0.25
+
+
+def test_a_stored_model_of_another_size_is_refused(tmp_path, game):
+    open_training(settings_of(tmp_path), game).replay.close()
+    shutil.rmtree(tmp_path / "replay")
+    with pytest.raises(VersionSkew, match="has network"):
+        open_training(settings_of(tmp_path, network={**NETWORK, "blocks": 2}), game)
