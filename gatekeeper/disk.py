@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, TypeVar
 
+from zerofleet.rpc.calls import to_its_end
+
 __all__ = ["Disk"]
 
 Result = TypeVar("Result")
@@ -37,17 +39,4 @@ class Disk:
 
         Cancellation: raised after both are done, or `work` has failed, so that memory never lags behind the disk.
         """
-        job = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(self._executor, work))
-        cancelled: asyncio.CancelledError | None = None
-        while not job.done():
-            try:
-                await asyncio.wait({job})
-            except asyncio.CancelledError as error:
-                cancelled = error
-        try:
-            result = job.result()
-            then(result)
-        finally:  # a cancellation counts whatever the work did: it is not repeated
-            if cancelled is not None:
-                raise cancelled
-        return result
+        return await to_its_end(asyncio.get_running_loop().run_in_executor(self._executor, work), then)

@@ -16,7 +16,7 @@ from games.compiled import compiled
 from games.core import GameSpec
 from trainer.samples import Samples
 
-__all__ = ["Batch", "BatchMaker", "Drawn", "Whole", "from_rows", "images_of", "to_rows"]
+__all__ = ["Batch", "BatchMaker", "Drawn", "Whole", "from_rows", "images_of", "row_type", "to_rows"]
 
 
 class Whole(NamedTuple):
@@ -124,14 +124,20 @@ def images_of(spec: GameSpec) -> tuple[np.ndarray, np.ndarray]:
     return np.stack([image[0] for image in images]).astype(np.int32), turned
 
 
+def row_type(spec: GameSpec) -> np.dtype[np.void]:
+    """Return the layout of a row of drawn samples: the fields of a sample, and last its symmetry."""
+    sample = Samples.empty(spec, 0).row_type
+    return np.dtype([*((name, sample[name]) for name in sample.names or ()), ("turn", np.int64)])
+
+
 def to_rows(drawn: Drawn) -> np.ndarray:
-    """Serialise drawn samples, uint8 [B, n]: for each a row of `Samples` and, in the last bytes, its symmetry."""
+    """Serialise drawn samples, uint8 [B, n], as `row_type` describes it."""
     return np.concatenate([drawn.samples.to_rows(), drawn.turns[:, None].view(np.uint8)], axis=1)
 
 
 def from_rows(rows: np.ndarray, spec: GameSpec, whole: Whole, progress: float = 0.0) -> Drawn:
     """Return the drawn samples that `to_rows` serialised into `rows`, which may be a part of its result."""
-    turns = np.ascontiguousarray(rows[:, -np.dtype(np.int64).itemsize :]).view(np.int64)[:, 0]
+    turns = np.ascontiguousarray(np.ascontiguousarray(rows).view(row_type(spec))["turn"][:, 0])
     return Drawn(Samples.from_rows(rows[:, : -turns.itemsize], spec), turns, whole, progress)
 
 

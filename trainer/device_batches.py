@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from games.core import GameSpec
-from trainer.batches import Batch, Drawn, images_of, to_rows
-from trainer.samples import Samples
+from trainer.batches import Batch, Drawn, images_of, row_type, to_rows
 
 __all__ = ["DeviceBatches"]
 
@@ -29,6 +28,8 @@ class DeviceBatches:
     def __init__(self, spec: GameSpec, device: torch.device) -> None:
         self._spec = spec
         self._device = device
+        row = row_type(spec)
+        self._kinds = [row[name] for name in row.names or ()]
         cells, actions = images_of(spec)
         self._cells = torch.from_numpy(cells.astype(np.int64)).to(device)  # [K, H*W]
         self._actions = torch.from_numpy(actions.astype(np.int64)).to(device)  # [K, A+1], the last -1
@@ -56,11 +57,8 @@ class DeviceBatches:
 
     def _parts(self, rows: Tensor) -> Iterator[Tensor]:
         """Yield the arrays of `Samples` and the symmetries, [B, ...] each, from rows uint8 [B, n]."""
-        sample = Samples.empty(self._spec, 0).row_type
-        row = np.dtype([*((name, sample[name]) for name in sample.names or ()), ("turn", np.int64)])
         begin = 0
-        for name in row.names or ():
-            kind = row[name]
+        for kind in self._kinds:
             part = rows[:, begin : begin + kind.itemsize].clone(memory_format=torch.contiguous_format)
             yield part.view(torch.from_numpy(np.empty(0, kind.base)).dtype).reshape(len(rows), *kind.shape)
             begin += kind.itemsize

@@ -63,10 +63,11 @@ class Samples:
 
     def to_rows(self) -> np.ndarray:
         """Serialise the samples, uint8 [N, n], a row for each; `n` is the same for all samples of a game."""
-        table = np.empty(len(self), self.row_type)
+        kind = self.row_type
+        table = np.empty(len(self), kind)
         for name, array in zip(_NAMES, self.arrays, strict=True):
             table[name] = array
-        return table.view(np.uint8).reshape(len(self), self.row_type.itemsize)
+        return table.view(np.uint8).reshape(len(self), kind.itemsize)
 
     @property
     def row_type(self) -> np.dtype[np.void]:

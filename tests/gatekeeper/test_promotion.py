@@ -302,7 +302,8 @@ async def test_a_candidate_promoted_by_hand_keeps_its_match(open_gate, inference
         await gate.client.promote(MODEL, 2, reason="better endgames")
         promoted = gate.ledger.candidate(2)
         assert promoted.status is CandidateStatus.PROMOTED
-        assert promoted.match == rejected.match != None  # noqa: E711
+        assert rejected.match is not None
+        assert promoted.match == rejected.match
 
 
 async def test_a_candidate_is_not_broken_when_another_version_cannot_be_loaded(open_gate, inference):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -126,5 +126,5 @@ def _split(rows: bytes, counts: Sequence[int], spec: GameSpec) -> Iterator[Sampl
     """Yield the samples of each game from the rows of all games."""
     size = Samples.empty(spec, 0).row_type.itemsize
     whole = Samples.from_rows(np.frombuffer(rows, np.uint8).reshape(sum(counts), size), spec)
-    for begin, count in zip(accumulate(counts, initial=0), counts, strict=False):
-        yield Samples(*(array[begin : begin + count] for array in whole.arrays))
+    for begin, end in pairwise(accumulate(counts, initial=0)):
+        yield Samples(*(array[begin:end] for array in whole.arrays))

@@ -169,14 +169,6 @@ def game_or_that_of_run(name: str | None, settings: Sequence[str] | None, run_di
     return chosen_game(name or "connect_four", settings)
 
 
-def run_named_in(players: Sequence[str]) -> Path | None:
-    """Return the first run that a player's name adds, as in `champion@runs/other`; None if there is none."""
-    from zerofleet.storage.run_lookup import named_run  # noqa: PLC0415  (as `announced_game`)
-
-    wanted = next((part.partition("@")[2] for name in players for part in name.split(",") if "@" in part), "")
-    return named_run(wanted) if wanted else None
-
-
 def chosen_run(game_name: str | None, settings: Sequence[str] | None, run_dir: Path | None) -> tuple[Game, RunPaths]:
     """Return the run that a command line names, by its game, its directory or both, and its game.
 

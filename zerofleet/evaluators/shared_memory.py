@@ -40,6 +40,7 @@ class SharedMemoryEvaluator:
     token        token presented to the server, if it requires one
     timeout_s    deadline of one attempt
     retry_s      total time after which an overloaded or unreachable server becomes an error; 0 if the caller retries
+    reconnect_s  that of an unreachable one, where it differs
     max_rows     maximum number of positions of one request; larger batches are split
     priority     priority of its requests at the server; the default is that of self-play
     on_retry     called with the failure before each retry
@@ -55,6 +56,7 @@ class SharedMemoryEvaluator:
         token: str | None = None,
         timeout_s: float = 15.0,
         retry_s: float = 60.0,
+        reconnect_s: float | None = None,
         max_rows: int = MAX_REQUEST_ROWS,
         priority: Priority = Priority.DEFAULT,
         on_retry: Callable[[ZerofleetError], None] = lambda failure: None,
@@ -68,6 +70,7 @@ class SharedMemoryEvaluator:
         self._rows = {extra: rows_in(slot_bytes, spec, extra_heads=extra, most=max_rows) for extra in (False, True)}
         self._timeout_s = timeout_s
         self._retry_s = retry_s
+        self._reconnect_s = retry_s if reconnect_s is None else reconnect_s
         self._priority = priority
         self._on_retry = on_retry
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
@@ -128,12 +131,15 @@ class SharedMemoryEvaluator:
                     refuse_answer((self._model, version), f"{len(found)} outputs, want {2 + batch.extra_heads}")
                 return check_answer(found, batch.legal.shape, (self._model, version))
             except (Overloaded, Unavailable) as error:
-                patience = patience or Patience(lambda _: self._retry_s, rng=self._rng, began_s=began_s)
+                patience = patience or Patience(self._time_s, rng=self._rng, began_s=began_s)
                 pause_s, failure = patience.pause_s(error), error
                 if pause_s is None:
                     raise
             await asyncio.sleep(pause_s)
             self._on_retry(failure)
+
+    def _time_s(self, error: ZerofleetError) -> float:
+        return self._retry_s if isinstance(error, Overloaded) else self._reconnect_s
 
     async def _connected(self) -> BlockLink:
         async with self._connecting:  # one of several callers connects

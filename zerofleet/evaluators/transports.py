@@ -21,7 +21,7 @@ from games.core import Game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.shared_memory import doorbell_path
-from zerofleet.errors import ConfigurationError, Overloaded, Unavailable, ZerofleetError
+from zerofleet.errors import ConfigurationError, Unavailable, ZerofleetError
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.shared_memory import SharedMemoryEvaluator
@@ -57,7 +57,7 @@ class NearestEvaluator:
         if self._near.connected or await self._attach():
             try:
                 return await self._near.evaluate(batch, version=version)
-            except (Overloaded, Unavailable):  # gRPC has the patience; the next request looks for shared memory again
+            except Unavailable:  # the next request looks for shared memory again
                 log.debug("inference.near_failed", address=self._near.target, exc_info=True)
         return await self._far.evaluate(batch, version=version)
 
@@ -124,7 +124,8 @@ async def connected_evaluator(
         game,
         token=token,
         timeout_s=timeout_s,
-        retry_s=0.0 if transport == "auto" else retry_s,
+        retry_s=retry_s,
+        reconnect_s=0.0 if transport == "auto" else retry_s,
         priority=priority,
         on_retry=on_retry,
     )

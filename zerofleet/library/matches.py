@@ -99,9 +99,10 @@ async def _match(
     async with AsyncExitStack() as stack:
         addresses = []
         for one in chosen.runs:
-            open_run = runs.get(one.run.root.resolve())
-            serving = served(one.run, played, versions=one.versions)
-            addresses.append(await (open_run.address(one.versions) if open_run else stack.enter_async_context(serving)))
+            if (open_run := runs.get(one.run.root.resolve())) is not None:
+                addresses.append(await open_run.address(one.versions))
+            else:
+                addresses.append(await stack.enter_async_context(served(one.run, played, versions=one.versions)))
         shown = _lines(terms.max_groups * terms.games_per_group) if progress else _nothing
         return (await meet(terms, addresses, simulations=budget, progress=shown)).summary()
 

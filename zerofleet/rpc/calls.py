@@ -1,4 +1,4 @@
-"""Calls of a client: how long a failed one is repeated, and several at the same time."""
+"""Calls of a client: how long a failed one is repeated, several at the same time, and work that a cancellation does not end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from zerofleet.errors import ZerofleetError, first_error
 from zerofleet.rpc.backoff import Backoff
 
-__all__ = ["FIRST_BACKOFF_S", "MAX_BACKOFF_S", "Patience", "all_of"]
+__all__ = ["FIRST_BACKOFF_S", "MAX_BACKOFF_S", "Patience", "all_of", "to_its_end"]
 
 FIRST_BACKOFF_S = 0.02
 MAX_BACKOFF_S = 2.0
@@ -58,3 +58,24 @@ async def all_of(calls: Iterable[Coroutine[Any, Any, Reply]]) -> list[Reply]:
     except ExceptionGroup as failures:
         raise first_error(failures) from failures
     return [task.result() for task in tasks]
+
+
+async def to_its_end(work: asyncio.Future[Reply], then: Callable[[Reply], None] = lambda reply: None) -> Reply:
+    """Return the result of work that goes on when its caller is cancelled, such as that of a thread, after `then` with it.
+
+    Raises the exception of the work. Cancellation, repeated or not: raised once the work has ended and `then` has run, also
+    when the work has failed.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    try:
+        result = work.result()
+        then(result)
+    finally:
+        if cancelled is not None:
+            raise cancelled
+    return result

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from games.core import Game, State
 from zerofleet.evaluators.base import Evaluation, Evaluator
 from zerofleet.evaluators.by_version import evaluate_by_version
 from zerofleet.evaluators.uniform import uniform_answer
+from zerofleet.rpc.calls import to_its_end
 from zerofleet.search.block import Leaves, SearchBlock
 from zerofleet.search.deadline import Deadline
 from zerofleet.search.hidden.world_view import WorldStatistics
@@ -126,7 +127,7 @@ class WatchedSearch:
         Cancellation: waits for the thread.
         """
         async with self._advancing:
-            return await _to_its_end(asyncio.to_thread(work, *arguments))
+            return await to_its_end(asyncio.create_task(asyncio.to_thread(work, *arguments)))
 
     def _turn(self, block: SearchBlock, answer: Evaluation | None) -> Leaves | None:
         """Absorb an evaluation; return the next leaves, None at the end."""
@@ -169,17 +170,3 @@ class WatchedSearch:
 
 def _root_of(block: SearchBlock) -> tuple[TreeNode, WorldStatistics | None]:
     return block.node(0, []), block.worlds(0)
-
-
-async def _to_its_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """Wait for a thread, after a cancellation too: it changes the tree until it ends."""
-    task, cancelled = asyncio.create_task(work), None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        await asyncio.gather(task, return_exceptions=True)  # its error is not looked at
-        raise cancelled
-    return task.result()

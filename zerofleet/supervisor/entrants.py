@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from games.core import Game
 from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.spelling import Spelling
-from zerofleet.contracts.naming import is_version
+from zerofleet.contracts.naming import CHAMPION_ALIAS, is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
@@ -23,10 +23,19 @@ from zerofleet.strength.matches import Player
 from zerofleet.strength.matches.play import waiting_for
 from zerofleet.supervisor.borrowed import champion_version, served
 
-__all__ = ["Entrants", "ServedRun", "entrants", "evaluator_of", "is_model", "serving", "serving_agent", "version_of"]
+__all__ = [
+    "Entrants",
+    "ServedRun",
+    "entrants",
+    "evaluator_of",
+    "is_model",
+    "run_named_in",
+    "serving",
+    "serving_agent",
+    "version_of",
+]
 
 _MODEL = "model"  # option of an agent that names its model
-CHAMPION = "champion"
 _AT = "@"  # before the run of a model
 
 
@@ -57,61 +66,70 @@ def entrants(
     a line on the version of each `champion`. Agents get canonical names, so that two spellings of one agent are one player.
     Raises `InvalidRequest` for an unknown or unsuitable agent, `RunDirectoryError` and `ModelNotFound` for missing models.
     """
-    spellings = [Spelling.parse(name) for name in names]
-    asked = [name if is_model(name) else _asked(spelling) for name, spelling in zip(names, spellings, strict=True)]
-    for name, model in zip(names, asked, strict=True):
-        if not model:
-            make_agent(name, game)  # rejects an unknown agent before the lookup of a run
-        elif _AT in model and not several_runs:
-            raise _of_another_run(name)
-    roster = _Roster(game, run_dir)
-    players = [
-        roster.player(name, spelling, model) if model else Player(make_agent(name, game).name)
-        for name, spelling, model in zip(names, spellings, asked, strict=True)
-    ]
-    for name, model, player in zip(names, asked, players, strict=True):
-        if CHAMPION in model:
-            note(f"{name} is {player.name}" + ("" if _AT in model else f" of {roster.run_of(model).root}"))
+    models = [_model_of(name) for name in names]
+    agents = {name: Player(make_agent(name, game).name) for name, model in zip(names, models, strict=True) if not model}
+    roster = _Roster(game, run_dir, several_runs=several_runs)  # an unknown agent is rejected before the lookup of a run
+    players = []
+    for name, model in zip(names, models, strict=True):
+        players.append(roster.player(name, model) if model else agents[name])
+        if CHAMPION_ALIAS in model:
+            note(f"{name} is {players[-1].name}" + ("" if _AT in model else f" of {roster.entry(model).run.root}"))
     return Entrants(tuple(players), roster.runs())
+
+
+def run_named_in(names: Sequence[str]) -> Path | None:
+    """Return the first run that a name of `entrants` adds, as in `champion@runs/other`; None if there is none.
+
+    Raises `InvalidRequest` for a malformed name, `RunDirectoryError` for a run that does not exist.
+    """
+    return next((named_run(where) for name in names if (where := _model_of(name).partition(_AT)[2])), None)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """Run of a roster."""
+
+    run: RunPaths
+    number: int
+    """Index among the runs, as in `version_among`."""
+    label: str
+    """Text after the version in the names of its models."""
+    versions: set[int] = field(default_factory=set)
 
 
 class _Roster:
     """Runs of the models of some players, in the order of their first mention."""
 
-    def __init__(self, game: Game, run_dir: Path | None) -> None:
+    def __init__(self, game: Game, run_dir: Path | None, *, several_runs: bool) -> None:
         self._game = game
         self._run_dir = run_dir
-        self._runs: dict[Path, RunPaths] = {}
-        self._labels: dict[Path, str] = {}
-        self._versions: dict[Path, set[int]] = {}
+        self._several_runs = several_runs
+        self._entries: dict[Path, _Entry] = {}
 
-    def player(self, name: str, spelling: Spelling, model: str) -> Player:
-        """Return a player that is the model named `model`, or asks it."""
-        text, _, _ = model.partition(_AT)
-        run = self.run_of(model)
-        key = run.root.resolve()
-        version = version_of(text if is_model(text) else f"model:{text}", run, self._game)
-        self._versions[key].add(version)
-        number, label = version_among(list(self._runs).index(key), version), self._labels[key]
+    def player(self, name: str, model: str) -> Player:
+        """Return a player that is the model named `model`, or asks it. Raises as `entrants`."""
+        if _AT in model and not self._several_runs:
+            raise _of_another_run(name)
+        entry, text = self.entry(model), model.partition(_AT)[0]
+        version = version_of(text if is_model(text) else f"model:{text}", entry.run, self._game)
+        entry.versions.add(version)
+        number = version_among(entry.number, version)
         if is_model(name):
-            return Player(f"model:{version}{label}", number)
-        agent = make_agent(str(_with_model(spelling, number)), self._game, evaluate=_unserved).name
-        if not label:
-            return Player(agent)
-        return Player(str(_with_model(Spelling.parse(agent), f"{version}{label}")), agent=agent)
+            return Player(f"model:{version}{entry.label}", number)
+        agent = make_agent(_with_model(name, number), self._game, evaluate=_unserved).name
+        return Player(_with_model(agent, f"{version}{entry.label}"), agent=agent if entry.label else None)
 
-    def run_of(self, model: str) -> RunPaths:
+    def entry(self, model: str) -> _Entry:
         """Return the run of a model's name."""
-        _, _, where = model.partition(_AT)
+        where = model.partition(_AT)[2]
         found = find_run(self._game, named_run(where) if where else self._run_dir)
-        key = found.root.resolve()
-        self._labels.setdefault(key, f"{_AT}{found.root}" if where else "")
-        self._versions.setdefault(key, set())
-        return self._runs.setdefault(key, found)
+        return self._entries.setdefault(
+            found.root.resolve(), _Entry(found, len(self._entries), f"{_AT}{found.root}" if where else "")
+        )
 
     def runs(self) -> tuple[ServedRun, ...]:
         """Return the runs with the versions of their players."""
-        return tuple(ServedRun(run, tuple(sorted(self._versions[key]))) for key, run in self._runs.items())
+        return tuple(ServedRun(entry.run, tuple(sorted(entry.versions))) for entry in self._entries.values())
 
 
 @contextlib.asynccontextmanager
@@ -157,14 +175,14 @@ async def serving_agent(chosen: Entrants, game: Game, *, in_process: bool = Fals
 
 def is_model(name: str) -> bool:
     """Return whether a name denotes a model."""
-    return name.partition(_AT)[0] == CHAMPION or name.startswith("model:")
+    return name.partition(_AT)[0] == CHAMPION_ALIAS or name.startswith("model:")
 
 
 def version_of(name: str, run: RunPaths, game: Game) -> int:
     """Return the version denoted by `champion` or `model:N`; raises `ModelNotFound` or `InvalidRequest`."""
     if _AT in name:
         raise _of_another_run(name)
-    if name == CHAMPION:
+    if name == CHAMPION_ALIAS:
         return champion_version(run, game)
     number = name.removeprefix("model:")
     if not is_version(number):
@@ -179,14 +197,16 @@ def _of_another_run(name: str) -> InvalidRequest:
     return InvalidRequest(f"{name!r} names a run after {_AT}; models of several runs meet in matches and tournaments only")
 
 
-def _asked(spelling: Spelling) -> str:
-    """Return the text of an agent's model option; empty without one."""
-    return dict(spelling.written).get(_MODEL, "")
+def _model_of(name: str) -> str:
+    """Return the text of the model that a name denotes or, as an agent, asks; empty without one."""
+    return name if is_model(name) else dict(Spelling.parse(name).written).get(_MODEL, "")
 
 
-def _with_model(spelling: Spelling, model: object) -> Spelling:
+def _with_model(agent: str, model: object) -> str:
+    """Return the name of an agent that asks another model."""
+    spelling = Spelling.parse(agent)
     written = tuple((option, str(model) if option == _MODEL else value) for option, value in spelling.written)
-    return Spelling(spelling.name, spelling.argument, written)
+    return str(Spelling(spelling.name, spelling.argument, written))
 
 
 def _unserved(batch: LeafBatch, version: ModelVersion) -> Evaluation:

@@ -94,8 +94,7 @@ class MctsAgent:
         return _choice(analysis, self._options.temperature or 0.0, rng)
 
     def _settings(self, game: Game, simulations: int) -> SearchSettings:
-        settings = _search(simulations, self._options, game.spec())
-        return settings.model_copy(update={"root_policy": "puct"}) if self._budget.unit == "ms" else settings
+        return _search(self._budget, simulations, self._options, game.spec())
 
     def _warm_up(self, game: Game) -> None:
         """Compile or load the search, so that the first move has its full time. No model is used."""
@@ -124,7 +123,7 @@ def match_search(text: str, spec: GameSpec) -> tuple[SearchSettings, ModelVersio
     budget, options = _read(spelling)
     if budget.unit != "simulations" or budget.amount > MOST_IN_BLOCKS:
         return None
-    return _search(budget.amount, options, spec), ModelVersion(options.model)
+    return _search(budget, budget.amount, options, spec), ModelVersion(options.model)
 
 
 def repeats_itself(text: str) -> bool:
@@ -146,9 +145,9 @@ def _read(spelling: Spelling) -> tuple[Budget, MctsOptions]:
         raise InvalidRequest(f"{str(spelling)!r} needs simulations or time: {error}") from None
 
 
-def _search(simulations: int, options: MctsOptions, spec: GameSpec) -> SearchSettings:
-    settings = SearchSettings.for_match(spec, simulations).model_copy(update={"leaves_per_game": options.leaves})
-    return options.applied(settings, spec)
+def _search(budget: Budget, simulations: int, options: MctsOptions, spec: GameSpec) -> SearchSettings:
+    usual = SearchSettings.for_play if budget.is_time else SearchSettings.for_match  # a time interrupts the search
+    return options.applied(usual(spec, simulations).model_copy(update={"leaves_per_game": options.leaves}), spec)
 
 
 def _choice(analysis: RootAnalysis, temperature: float, rng: np.random.Generator) -> Choice:

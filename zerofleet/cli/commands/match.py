@@ -25,7 +25,6 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
-    run_named_in,
 )
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches import (
@@ -41,7 +40,7 @@ from zerofleet.strength.matches import (
 )
 from zerofleet.strength.matches.meeting import Met, meet, terms_of_games
 from zerofleet.strength.ratings import Sprt, Verdict
-from zerofleet.supervisor.entrants import Entrants, entrants, evaluator_of, serving
+from zerofleet.supervisor.entrants import Entrants, entrants, evaluator_of, run_named_in, serving
 
 __all__ = ["match"]
 

@@ -30,7 +30,6 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
-    run_named_in,
 )
 from zerofleet.evaluators.of_runs import evaluating_runs
 from zerofleet.storage.files import atomic_publish
@@ -49,7 +48,7 @@ from zerofleet.strength.tournaments import (
 )
 from zerofleet.strength.tournaments.play import restored
 from zerofleet.strength.tournaments.workers import Setup
-from zerofleet.supervisor.entrants import Entrants, entrants, serving
+from zerofleet.supervisor.entrants import Entrants, entrants, run_named_in, serving
 
 __all__ = ["tournament"]
 

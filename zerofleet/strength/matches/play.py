@@ -74,7 +74,7 @@ class MatchSettings:
     """Concurrent agents; results do not depend on it."""
 
     def search(self, spec: GameSpec) -> SearchSettings:
-        """Return the search settings: no noise, the most visited move, no resignation, changed by `options`.
+        """Return the search settings: those of every match, changed by `options`.
 
         Secret moves without a search are sampled from the policy: the likeliest one would be predictable. Raises
         `InvalidRequest` for options that do not suit the game.
@@ -184,18 +184,15 @@ async def _move(tables: Tables, agents: AgentPool, evaluator: Evaluator, *, toge
     """
     asked = agents.asked
     agents.ask([_question(tables, slot) for slot in tables.asking() if slot not in asked])
-    searching = tables.searching()
-    if searching:
-        await tables.step(evaluator)
-    wanted = len(agents.asked) if together else 0 if searching else 1
+    searched = await tables.step(evaluator)
+    wanted = len(agents.asked) if together else 0 if searched else 1
     for slot, action, effort in await agents.answers(at_least=wanted):
         tables.play(slot, action, effort)
 
 
 def _question(tables: Tables, slot: int) -> Question:
-    state = tables.state(slot)
     table = tables[slot]
-    return Question(slot, table.pairing.players[core.to_move(tables.game, state)], state, table.luck)
+    return Question(slot, table.pairing.players[tables.mover(slot)], tables.state(slot), table.luck)
 
 
 def _result(table: Table, played: PlayedGame) -> GameResult:

@@ -11,7 +11,6 @@ match's own search. The seats of the other players are external there.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import time
 from collections.abc import Hashable, Sequence
@@ -22,8 +21,8 @@ import numpy as np
 
 from games import core
 from games.core import Game, State
-from zerofleet.errors import first_error
 from zerofleet.evaluators.base import Evaluator
+from zerofleet.rpc.calls import all_of
 from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
 from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.strength.matches.effort import Effort
@@ -65,6 +64,7 @@ class Tables:
         self._own = own
         self._blocks: dict[SearchSettings, SearchBlock] = {}
         self._tables: dict[int, Table] = {}
+        self._warm = set[tuple[SearchSettings, bool]]()  # searches whose games of agents alone, or with a model, are compiled
 
     def __len__(self) -> int:
         return len(self._tables)
@@ -82,7 +82,9 @@ class Tables:
         searched = bool(settings)
         table = Table(pairing, tuple(searches), np.random.default_rng(pairing.seed), [Effort()] * (max(pairing.seating) + 1))
         for own in settings or [self._own]:
-            await in_daemon_thread(functools.partial(_warm_up, cast("Hashable", self.game), own, searched=searched))
+            if (own, searched) not in self._warm:
+                await in_daemon_thread(functools.partial(_warm_up, cast("Hashable", self.game), own, searched=searched))
+                self._warm.add((own, searched))
             if own not in self._blocks:
                 self._blocks[own] = SearchBlock(self.game, own, slots=self._slots)
             block = self._blocks[own]
@@ -99,43 +101,45 @@ class Tables:
         """Return a copy of the position of a game."""
         return self._tables[slot].blocks[0].state(slot)
 
+    def mover(self, slot: int) -> int:
+        """Return the seat to move in a game."""
+        return core.to_move(self.game, self.state(slot))
+
     def asking(self) -> list[int]:
         """Return the slots in which an agent is to move."""
-        waiting = {id(block): set(block.waiting()) for block in self._blocks.values()}
-        return [slot for slot, table in self._tables.items() if all(slot in waiting[id(block)] for block in table.blocks)]
+        waiting = {block: set(block.waiting()) for block in self._blocks.values()}
+        return [slot for slot, table in self._tables.items() if all(slot in waiting[block] for block in table.blocks)]
 
-    def searching(self) -> bool:
-        """Return whether a search is in progress."""
-        return any(block.searching() for block in self._blocks.values())
-
-    async def step(self, evaluator: Evaluator) -> None:
-        """Advance every search by one evaluation.
+    async def step(self, evaluator: Evaluator) -> bool:
+        """Advance every search by one evaluation; return whether there was any.
 
         Propagates the evaluator's exceptions, after which the tables are unusable. Cancellation: the same.
         """
         searching = {block: slots for block in self._blocks.values() if (slots := block.searching())}
+        if not searching:
+            return False
         began_s = time.perf_counter()
-        await _step_all(list(searching), evaluator)
+        await all_of(step(block, evaluator) for block in searching)
         searched = [slot for slots in searching.values() for slot in slots]
-        share_s = (time.perf_counter() - began_s) / max(1, len(searched))
+        share_s = (time.perf_counter() - began_s) / len(searched)
         for slot in searched:
             table = self._tables[slot]
             table.search_s += share_s
             _follow(table.blocks, slot)
+        return True
 
     def play(self, slot: int, action: int, effort: Effort) -> None:
         """Play the move of an agent, which cost `effort`. Raises as `SearchBlock.play`."""
         table = self._tables[slot]
-        table.efforts[table.pairing.seating[core.to_move(self.game, self.state(slot))]] += effort
-        blocks = table.blocks
-        for block in blocks:
+        table.efforts[table.pairing.seating[self.mover(slot)]] += effort
+        for block in table.blocks:
             block.play(slot, action)
-        _follow(blocks, slot)
+        _follow(table.blocks, slot)
 
     def finished(self) -> list[int]:
         """Return the slots with a finished game."""
-        over = {id(block): set(block.finished()) for block in self._blocks.values()}
-        return [slot for slot, table in self._tables.items() if slot in over[id(table.blocks[0])]]
+        over = {block: set(block.finished()) for block in self._blocks.values()}
+        return [slot for slot, table in self._tables.items() if slot in over[table.blocks[0]]]
 
     def take(self, slot: int) -> tuple[Table, PlayedGame]:
         """Return a finished game, with the searches of all players, and free its slot."""
@@ -143,19 +147,6 @@ class Tables:
         games = [block.take(slot) for block in table.blocks]
         searched = sorted((move for played in games for move in played.searched), key=lambda move: move.ply)
         return table, replace(games[0], searched=tuple(searched))
-
-
-async def _step_all(blocks: Sequence[SearchBlock], evaluator: Evaluator) -> None:
-    """Take a step in each block; their requests are in flight together. Propagates the first exception of the evaluator."""
-    if len(blocks) == 1:
-        await step(blocks[0], evaluator)
-        return
-    try:
-        async with asyncio.TaskGroup() as group:
-            for block in blocks:
-                group.create_task(step(block, evaluator))
-    except ExceptionGroup as errors:
-        raise first_error(errors) from errors
 
 
 def _follow(blocks: Sequence[SearchBlock], slot: int) -> None:
