@@ -67,3 +67,14 @@ async def test_the_first_error_of_several_calls_is_raised_and_the_others_are_can
     with pytest.raises(Unavailable, match="away"):
         await all_of([waits(), fails(), waits()])
     assert ended == ["cancelled"] * 2
+
+
+async def test_a_cancellation_that_meets_a_failed_call_is_raised() -> None:
+    async def fails() -> None:
+        calls.cancel()
+        raise Unavailable("away")
+
+    calls = asyncio.ensure_future(all_of([fails()]))
+    with pytest.raises(asyncio.CancelledError):
+        await calls
+    assert calls.cancelled()

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
-from zerofleet.errors import ZerofleetError, first_error
+from zerofleet.errors import ZerofleetError
 from zerofleet.rpc.backoff import Backoff
 
 __all__ = ["FIRST_BACKOFF_S", "MAX_BACKOFF_S", "Patience", "all_of", "to_its_end"]
@@ -50,14 +50,19 @@ class Patience:
 async def all_of(calls: Iterable[Coroutine[Any, Any, Reply]]) -> list[Reply]:
     """Return the replies of calls in progress at the same time, in order. When one fails, the others are cancelled.
 
-    Raises the first error. Cancellation: cancels every call.
+    Raises the first error. Cancellation: cancels every call; raised also when a call fails at that moment, unlike that of a
+    task group in Python 3.11 and 3.12.
     """
+    begun = [asyncio.ensure_future(call) for call in calls]
+    if not begun:
+        return []
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call) for call in calls]
-    except ExceptionGroup as failures:
-        raise first_error(failures) from failures
-    return [task.result() for task in tasks]
+        await asyncio.wait(begun, return_when=asyncio.FIRST_EXCEPTION)
+        return [call.result() for call in begun if call.done()]  # of all calls, unless one raises
+    finally:
+        for call in begun:
+            call.cancel()
+        await to_its_end(asyncio.gather(*begun, return_exceptions=True))
 
 
 async def to_its_end(work: asyncio.Future[Reply], then: Callable[[Reply], None] = lambda reply: None) -> Reply:

@@ -12,8 +12,9 @@ from typing import Any
 
 from zerofleet.cli.laboratory import events
 from zerofleet.cli.reproduce.results import StageResults
-from zerofleet.errors import Unavailable, first_error
+from zerofleet.errors import Unavailable
 from zerofleet.presets.theses.planning import Planned
+from zerofleet.rpc.calls import all_of
 from zerofleet.strength.claims.verdicts import DIVERGED
 
 __all__ = ["Schedule", "run_stages"]
@@ -74,12 +75,7 @@ async def run_stages(
             schedule.note(planned.stage.id, found.get(DIVERGED))
             on_progress(planned, 1.0, "diverged" if DIVERGED in found else "complete")
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(jobs):
-                group.create_task(work())
-    except ExceptionGroup as failures:
-        raise first_error(failures) from None
+    await all_of(work() for _ in range(jobs))
 
 
 def _without_network(reason: str) -> dict[str, Any]:

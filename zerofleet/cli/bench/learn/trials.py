@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zerofleet.cli.laboratory import events
-from zerofleet.errors import first_error
 from zerofleet.presets.trial import Trial
+from zerofleet.rpc.calls import all_of
 
 __all__ = ["TrialResult", "run_trials"]
 
@@ -42,12 +42,7 @@ async def run_trials(
         async with free:
             await _run(trial, result, on_event)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for trial, result in zip(trials, results, strict=True):
-                group.create_task(run(trial, result))
-    except ExceptionGroup as failures:
-        raise first_error(failures) from None
+    await all_of(run(trial, result) for trial, result in zip(trials, results, strict=True))
     return results
 
 
