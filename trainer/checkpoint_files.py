@@ -22,11 +22,11 @@ from zerofleet.errors import CorruptModel, VersionSkew
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import TEMPORARY_SUFFIX, make_directory, sync_directory
 
-__all__ = ["COUNTS", "TENSORS", "load_latest", "save"]
+__all__ = ["COUNTS", "KEPT_CHECKPOINTS", "TENSORS", "load_latest", "save"]
 
 TENSORS = "state.safetensors"
 COUNTS = "checkpoint.json"
-_KEPT = 2
+KEPT_CHECKPOINTS = 2
 _NUMBER = re.compile(r"[0-9]{8,18}")
 
 Content = TypeVar("Content")
@@ -52,7 +52,7 @@ def save(directory: Path, counts: bytes, tensors: bytes) -> Path:
         shutil.rmtree(staging, ignore_errors=True)
         raise
     sync_directory(directory)
-    for old in _numbers(directory)[:-_KEPT]:
+    for old in _numbers(directory)[:-KEPT_CHECKPOINTS]:
         shutil.rmtree(directory / f"{old:08d}")
     return directory / f"{number:08d}"
 

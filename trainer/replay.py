@@ -2,7 +2,7 @@
 
 The game log is authoritative; the window of samples, of the kind that the learner needs (`trainer.learners`), is filled from it
 at start and follows it afterwards. A mark every few hundred games stores the number of earlier samples, so that a restart
-reads only the games needed for the window.
+reads only the games needed for the window. Older games are deleted on request, once no checkpoint on disk needs them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import structlog
 
+from trainer.checkpoint_files import KEPT_CHECKPOINTS
 from zerofleet.contracts.records import decode_record, validate
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.game_log import GameLog
@@ -59,22 +60,25 @@ class Mark(NamedTuple):
 class Replay:
     """Log and window of one game. One thread stores games; another may draw from the window meanwhile."""
 
-    def __init__(self, window: Window[Any], games: GameLog, marks: Sequence[Mark] = ()) -> None:
+    def __init__(self, window: Window[Any], games: GameLog, marks: Sequence[Mark] = (), *, kept_games: int = 0) -> None:
+        """`kept_games`: newest games that stay on disk in any case, see `keep`; 0: all."""
         self.log = games
         self.window = window
         self._marks = list(marks) or [Mark(0, 0)]
         self._traced: deque[TracedGame] = deque(maxlen=MOST_TRACED)  # both threads use it, by single operations
+        self._kept_games = kept_games
+        self._needed_from = deque[int](maxlen=KEPT_CHECKPOINTS)  # first games of the last checkpoints; used likewise
 
     @classmethod
-    def open(cls, directory: Path, window: Window[Any], marks: Sequence[Mark] = ()) -> Self:
+    def open(cls, directory: Path, window: Window[Any], marks: Sequence[Mark] = (), *, kept_games: int = 0) -> Self:
         """Open the store in `directory` for writing and fill the window.
 
         `marks` are those of the last checkpoint; `window` begins with the samples of the first one. Raises `RunDirectoryError`
         when another process writes there, or when games counted by the checkpoint are missing.
         """
-        replay = cls(window, GameLog.open(directory, writer=True), marks)
+        replay = cls(window, GameLog.open(directory, writer=True), marks, kept_games=kept_games)
         try:
-            replay._fill()
+            replay._fill(resumed=bool(marks))
         except BaseException:
             replay.close()
             raise
@@ -95,7 +99,8 @@ class Replay:
     def keep(self, games: Sequence[AcceptedGame]) -> None:
         """Store games that are not in the log yet; on return they are on disk and can be drawn.
 
-        Raises as `GameLog.append` does; then nothing was stored.
+        Files of games that are neither among the last `kept_games` nor needed by a checkpoint on disk are deleted. Raises as
+        `GameLog.append` does; then nothing was stored.
         """
         index = self.log.end_index
         self.log.append([(game.uid, game.payload) for game in games])
@@ -103,6 +108,12 @@ class Replay:
             self._add(number, game.samples)
             if game.traceparent:
                 self._traced.append(TracedGame(game.uid, game.traceparent, time.time_ns()))
+        if self._kept_games:
+            self._drop_old()
+
+    def note_checkpoint(self, marks: Sequence[tuple[int, int]]) -> None:
+        """Note that a checkpoint with these marks is on disk, so that the games that it needs stay."""
+        self._needed_from.append(marks[0][0])
 
     def take_traced(self) -> list[TracedGame]:
         """Return the traced games stored since the last call, at most the newest `MOST_TRACED`."""
@@ -113,13 +124,20 @@ class Replay:
         samples: Taken = self.window.read(validate(decode_record(payload)))
         return samples
 
+    def _drop_old(self) -> None:
+        if len(self._needed_from) < KEPT_CHECKPOINTS:
+            return  # the games that an earlier checkpoint needs are not known
+        first = self.log.start_index
+        if (kept := self.log.drop_before(min(self._needed_from[0], self.log.end_index - self._kept_games))) > first:
+            log.info("replay.games_deleted", games=kept - first, oldest_kept=kept)
+
     def _add(self, number: int, samples: Taken) -> None:
         if number >= self._marks[-1].game + MARK_EVERY_GAMES:
             self._marks.append(Mark(number, self.window.total))
         self.window.add(samples)
 
-    def _fill(self) -> None:
-        """Read the games from the first mark on."""
+    def _fill(self, *, resumed: bool) -> None:
+        """Read the games from the first mark on; `resumed`: it comes from a checkpoint, which counts the games before it."""
         begin, spoke = time.monotonic(), time.monotonic()
         refused: Counter[str] = Counter()
         first = self._marks[0].game
@@ -127,6 +145,11 @@ class Replay:
             raise RunDirectoryError(
                 f"the checkpoint counts {first} games, the log has {self.log.end_index}: games are missing; "
                 "restore them, or remove the checkpoints to train on the remaining games"
+            )
+        if resumed and first < self.log.start_index:
+            raise RunDirectoryError(
+                f"the checkpoint needs games from {first} on, the log begins with {self.log.start_index}: restore another "
+                "backup, or remove the checkpoints to train on the remaining games"
             )
         self._marks = self._marks[:1]
         for logged in self.log.scan(first):

@@ -97,6 +97,9 @@ class TrainerSettings(StoreSettings):
     suspect_workers: Literal["report", "quarantine"] = "report"
     """Treatment of a worker whose games differ grossly from the other workers' in length, outcome or opening: it is logged and
     counted, or its games are also refused until they no longer differ."""
+    keep_games: int = Field(default=0, ge=0)
+    """Newest games that stay on disk, for the browser, replay and export; older ones are deleted, in files of 64 MiB, once
+    neither the window nor a checkpoint needs them. 0 keeps every game."""
     checkpoint_every_s: float = Field(default=60.0, gt=0)
     """Seconds between checkpoints; one is also written with each candidate and at shutdown."""
     report_every_s: float = Field(default=5.0, gt=0)

@@ -65,7 +65,7 @@ def open_training(
         device=device or choose_device(settings.device),
         ranks=ranks,
     )
-    replay = Replay.open(paths.replay, learner.window, marks)
+    replay = Replay.open(paths.replay, learner.window, marks, kept_games=settings.keep_games)
     try:
         training = Training(
             game,

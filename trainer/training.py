@@ -246,6 +246,8 @@ class Training:
             save(self._checkpoints, *self.learner.pack(self.accounts))
         except OSError as error:
             log.error("checkpoint.not_written", error=str(error), advice="free space; a restart would repeat steps")
+            return
+        self.replay.note_checkpoint(self.accounts.marks)
 
     def take_row(self) -> Mapping[str, float]:
         """Return the figures since the last call, and reset them."""

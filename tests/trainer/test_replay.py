@@ -101,3 +101,62 @@ def test_a_false_record_is_rejected_by_the_replay_store(game, tmp_path, record):
     with pytest.raises(RecordRejected):
         replay.read(record(1, scores=(0.5, -0.5))[1])
     replay.close()
+
+
+# -- deletion of old games ---------------------------------------------------------------------------------------------
+
+
+def small_files(directory, window, **options):
+    """Return a store whose files hold ten games when they arrive by tens."""
+    return Replay(window, GameLog.open(directory, writer=True, segment_bytes=400), **options)
+
+
+def test_games_beyond_those_to_keep_are_deleted_once_two_checkpoints_need_none_of_them(game, tmp_path, accepted):
+    replay = small_files(tmp_path, SampleWindow(game.spec(), SETTINGS), kept_games=40)
+    for begin in range(0, 100, 10):
+        replay.keep(accepted(replay, range(begin, begin + 10)))
+    for needed in (50, 90, 70):
+        replay.note_checkpoint([Mark(needed, 0)])
+        before = replay.log.start_index
+        replay.keep(accepted(replay, [100 + needed]))
+        assert replay.log.start_index >= before
+        if needed == 50:
+            assert replay.log.start_index == 0  # the checkpoint before it may need any game
+    assert replay.log.start_index == 60  # of 103 games
+    assert (len(replay.log), replay.log.end_index) == (103, 103)
+    replay.close()
+
+
+def test_games_that_a_checkpoint_needs_stay_however_few_are_to_be_kept(game, tmp_path, accepted):
+    replay = small_files(tmp_path, SampleWindow(game.spec(), SETTINGS), kept_games=1)
+    for begin in range(0, 100, 10):
+        replay.keep(accepted(replay, range(begin, begin + 10)))
+    for needed in (30, 60):
+        replay.note_checkpoint([Mark(needed, 0)])
+    replay.keep(accepted(replay, [100]))
+    assert replay.log.start_index == 30
+    replay.close()
+
+
+def test_every_game_stays_by_default(game, tmp_path, accepted):
+    replay = small_files(tmp_path, SampleWindow(game.spec(), SETTINGS))
+    for begin in range(0, 100, 10):
+        replay.keep(accepted(replay, range(begin, begin + 10)))
+    for needed in (60, 90):
+        replay.note_checkpoint([Mark(needed, 0)])
+    replay.keep(accepted(replay, [100]))
+    assert replay.log.start_index == 0
+    replay.close()
+
+
+def test_a_checkpoint_whose_games_were_deleted_is_reported(game, tmp_path, accepted):
+    replay = small_files(tmp_path, SampleWindow(game.spec(), SETTINGS))
+    for begin in range(0, 100, 10):
+        replay.keep(accepted(replay, range(begin, begin + 10)))
+    start = replay.log.drop_before(50)
+    replay.close()
+    with pytest.raises(RunDirectoryError, match=f"needs games from 0 on, the log begins with {start}"):
+        Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS), [Mark(0, 0)])
+    remaining = Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))  # without a checkpoint
+    assert remaining.window.total > 0
+    remaining.close()

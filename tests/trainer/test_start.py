@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 
+import numpy as np
 import pytest
 from small_trainer import MODEL, NETWORK, TRAIN, settings_of
 
 from trainer.replay import AcceptedGame
 from trainer.start import open_training
 from zerofleet.errors import VersionSkew
+from zerofleet.storage.game_log import GameLog
 
 
 def test_without_a_checkpoint_training_resumes_from_the_newest_model(tmp_path, game):
@@ -33,6 +36,24 @@ def test_without_a_checkpoint_the_samples_of_the_log_count_as_used(tmp_path, rec
     second.replay.close()
     assert second.replay.window.total > 0
     assert second.learner.steps_allowed() == 0
+
+
+def test_training_that_deletes_old_games_resumes_with_its_window(tmp_path, record, game, monkeypatch):
+    monkeypatch.setattr("trainer.replay.MARK_EVERY_GAMES", 10)
+    monkeypatch.setattr(GameLog, "open", functools.partial(GameLog.open, segment_bytes=400))
+    settings = settings_of(tmp_path, keep_games=20, train={**TRAIN, "window_min": 100, "window_max": 100})
+    first = open_training(settings, game)
+    for begin in range(0, 100, 10):
+        games = [(uid, payload, first.replay.read(payload)) for uid, payload in map(record, range(begin, begin + 10))]
+        first.replay.keep([AcceptedGame(*one) for one in games])
+        first.save()
+    assert first.replay.log.start_index >= 50
+    first.replay.close()
+    second = open_training(settings, game)
+    second.replay.close()
+    assert (second.replay.window.total, len(second.replay.window)) == (first.replay.window.total, 100)
+    one, two = (training.replay.window.draw(300, np.random.default_rng(1)).arrays for training in (first, second))
+    assert all((left == right).all() for left, right in zip(one, two, strict=True))
 
 
 def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):

@@ -6,6 +6,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +15,7 @@ import structlog
 from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import make_directory, sync_directory, try_lock
+from zerofleet.storage.files import make_directory, try_lock
 from zerofleet.storage.game_log.format import UID_DTYPE, LoggedGame, Table
 from zerofleet.storage.game_log.segment import Segment
 from zerofleet.storage.game_log.sorted_uids import SUFFIX, SortedFile, SortedUids
@@ -206,11 +207,10 @@ class GameLog:
         """
         with self._guard:
             self._require_writer()
-            for segment, following in zip(self._segments, self._segments[1:], strict=False):
+            for segment, following in pairwise(self._segments):
                 if following.first_index <= index and segment.descriptor is not None:
                     segment.path.unlink()
                     segment.close()
-            sync_directory(self._directory)
         return self.start_index
 
     def _require_writer(self) -> None:

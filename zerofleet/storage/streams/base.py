@@ -117,8 +117,8 @@ class StreamStats:
 class GameStream(Protocol):
     """Queue of finished games between processes.
 
-    Every method raises `Unavailable` when the store is unreachable for `retry_for_s` (`consume` returns an empty list
-    instead) and `PermissionRefused` when the store rejects this client.
+    Every method raises `Unavailable` when the store is unreachable for `retry_for_s` (`consume` may wait as for an empty
+    stream instead) and `PermissionRefused` when the store rejects this client.
     """
 
     async def publish(self, uid: str, payload: bytes) -> None:
