@@ -15,9 +15,11 @@ those of honest workers. The first games that a worker finishes are short ones, 
 from __future__ import annotations
 
 import math
+import time
 import zlib
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 import numpy as np
 import structlog
@@ -29,6 +31,7 @@ __all__ = ["MAX_WORKERS", "WINDOW", "Fleet", "Traits"]
 
 WINDOW = 1_000  # games of a worker
 SHARE_WINDOW = 1_000  # games of the fleet over which shares are counted
+ABSENCE_S = 600.0  # a worker without a game for so long does not bound the share of the others
 MAX_WORKERS = 4_096  # the least recently active is evicted first
 CHECK_EVERY = 50  # games of a worker between two checks of it
 OTHERS = 2  # least number of workers with a full window to compare with
@@ -51,6 +54,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.games = 0
+        self.seen_s = 0.0
         self.counts = np.zeros(_CLASSES, np.int32)  # games in the window by class
         self._window = np.zeros((WINDOW, len(_TRAITS)), np.uint8)
 
@@ -72,11 +76,19 @@ class _Worker:
 class Fleet:
     """Admission of games by worker. `quarantines`: refuse the games of suspects instead of only reporting them."""
 
-    def __init__(self, *, max_plies: int, share_max: float = 1.0, quarantines: bool = False) -> None:
-        """`share_max`: largest share of the fleet's recent games for one worker; 1 sets no bound."""
+    def __init__(
+        self,
+        *,
+        max_plies: int,
+        share_max: float = 1.0,
+        quarantines: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`share_max`: largest share of the fleet's recent games for one worker while others play; 1 sets no bound."""
         self._max_plies = max_plies
         self._share_max = share_max
         self._quarantines = quarantines
+        self._clock = clock
         self._workers: OrderedDict[str, _Worker] = OrderedDict()  # most recently active last
         self._admitted: deque[str] = deque()
         self._shares: Counter[str] = Counter()
@@ -88,8 +100,7 @@ class Fleet:
         self._observe(worker_id, self.traits(moves, scores))
         if self._quarantines and worker_id in self.suspects:
             raise RecordRejected("quarantine", f"worker {worker_id} is in quarantine: {self.suspects[worker_id]}")
-        others = len(self._shares) - (worker_id in self._shares)
-        if others and self._shares[worker_id] >= self._share_max * SHARE_WINDOW:
+        if self._share_max < 1.0 and self._shares[worker_id] >= self._share_max * SHARE_WINDOW and self._others_play():
             raise RecordRejected(
                 "quota",
                 f"worker {worker_id} sent {self._shares[worker_id]} of the last {len(self._admitted)} games, "
@@ -110,9 +121,15 @@ class Fleet:
         if len(self._workers) > MAX_WORKERS:
             forgotten, _ = self._workers.popitem(last=False)
             self.suspects.pop(forgotten, None)
+        worker.seen_s = self._clock()
         worker.add(traits)
         if worker.is_known and worker.games % CHECK_EVERY == 0:
             self._look_at(worker_id, worker)
+
+    def _others_play(self) -> bool:
+        """Return whether another worker than that of the last game sent one in the last `ABSENCE_S`."""
+        other = next(islice(reversed(self._workers.values()), 1, None), None)
+        return other is not None and self._clock() - other.seen_s < ABSENCE_S
 
     def _count(self, worker_id: str) -> None:
         self._admitted.append(worker_id)

@@ -93,7 +93,8 @@ class TrainerSettings(StoreSettings):
     half of them wait; the stream then fills and workers pause, so a slow learner loses no games and its memory is bounded. A
     batch of the intake may exceed it."""
     worker_share_max: float = Field(default=1.0, gt=0, le=1)
-    """Largest share of the last 1,000 games for one worker of several; its further games are refused. 1 sets no bound."""
+    """Largest share of the last 1,000 games for one worker of several; its further games are refused while another worker has
+    sent a game within ten minutes. 1 sets no bound."""
     suspect_workers: Literal["report", "quarantine"] = "report"
     """Treatment of a worker whose games differ grossly from the other workers' in length, outcome or opening: it is logged and
     counted, or its games are also refused until they no longer differ."""

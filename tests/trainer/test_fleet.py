@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from trainer import fleet as module
-from trainer.fleet import Fleet
+from trainer.fleet import ABSENCE_S, Fleet
 from zerofleet.errors import RecordRejected
 from zerofleet.telemetry import metrics
 
@@ -137,6 +137,24 @@ def test_games_of_a_worker_beyond_its_share_are_refused_and_those_of_others_acce
 def test_a_single_worker_may_send_all_games():
     fleet = Fleet(max_plies=MAX_PLIES, share_max=0.1)
     assert not any(play(fleet, {"only": honest}, 2 * SHARE_WINDOW).values())
+
+
+def test_without_a_bound_one_worker_may_send_all_games_beside_another():
+    fleet = Fleet(max_plies=MAX_PLIES)
+    play(fleet, {"idle": honest}, 1)
+    assert not any(play(fleet, {"busy": honest}, 2 * SHARE_WINDOW).values())
+
+
+def test_the_last_worker_of_several_may_send_all_games_once_the_others_are_absent():
+    now_s = 0.0
+    fleet = Fleet(max_plies=MAX_PLIES, share_max=0.5, clock=lambda: now_s)
+    play(fleet, {"gone": honest, "left": honest}, SHARE_WINDOW)
+    now_s += ABSENCE_S - 1.0
+    assert set(play(fleet, {"left": honest}, 100)["left"]) == {"quota"}
+    now_s += 1.0
+    assert not play(fleet, {"left": honest}, 2 * SHARE_WINDOW)["left"]
+    play(fleet, {"gone": honest}, 1)
+    assert set(play(fleet, {"left": honest}, 100)["left"]) == {"quota"}
 
 
 def test_the_number_of_remembered_workers_is_bounded():
