@@ -63,7 +63,10 @@ class ModelOpponent:
         self._game = game
         self._evaluator = evaluator
         self._version = version
-        self._settings = SearchSettings.for_analysis(game.spec(), simulations)
+        self._analysis = self._choice = SearchSettings.for_analysis(game.spec(), simulations)
+        if limit_s is None:  # a number of simulations is known beforehand, so that the root of matches can share them out
+            leaves = {"leaves_per_game": self._analysis.leaves_per_game}
+            self._choice = SearchSettings.for_match(game.spec(), simulations).model_copy(update=leaves)
         self._draws = simulations == 0 and game.spec().information == "simultaneous"
 
     def source(self, visits: int) -> str:
@@ -78,8 +81,11 @@ class ModelOpponent:
         return f"{self.name}, {visits} of {self._simulations} simulations"
 
     async def choose(self, moves: Sequence[int], *, seed: int, start: State | None = None, began: Began = _unwatched) -> int:
-        """Return the best move of the search, which `began` receives before it runs. Cancellation: nothing is kept."""
-        analysis = await self.analyse(moves, seed=seed, start=start, began=began)
+        """Return the best move of the search, which `began` receives before it runs. Cancellation: nothing is kept.
+
+        A number of simulations has the root of matches, see `SearchSettings.for_match`.
+        """
+        analysis = await self._search(self._choice, moves, seed=seed, start=start, began=began)
         if self._draws:
             luck = np.random.default_rng([seed, len(moves)])
             return int(luck.choice(analysis.actions, p=analysis.priors / analysis.priors.sum(dtype=np.float64)))
@@ -92,11 +98,16 @@ class ModelOpponent:
 
         A `start` takes the place of the starting position. Cancellation: nothing is kept.
         """
+        return await self._search(self._analysis, moves, seed=seed, start=start, began=began)
+
+    async def _search(
+        self, settings: SearchSettings, moves: Sequence[int], *, seed: int, start: State | None, began: Began
+    ) -> RootAnalysis:
         search = WatchedSearch(
             self._game,
             self._evaluator,
             moves,
-            settings=self._settings,
+            settings=settings,
             version=self._version,
             seed=seed,
             position=start,
