@@ -12,6 +12,7 @@ from games.core import Game
 from laboratory.loop import Event, Loop
 from zerofleet.presets.trial import Trial
 from zerofleet.service import logs
+from zerofleet.service.process_end import end_with
 from zerofleet.strength.learning.judges import Judge, MatchJudge, PerfectJudge
 from zerofleet.strength.learning.positions import stored_positions
 
@@ -19,7 +20,9 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the trial and return the exit code."""
+    """Run the trial and return the exit code; an argument is the process with which this one ends."""
+    if sys.argv[1:] and not end_with(int(sys.argv[1])):
+        return 1
     trial = Trial.model_validate_json(sys.stdin.read())
     logs.configure("warning", "auto", "laboratory")
     with tempfile.TemporaryDirectory(prefix="zerofleet-learn-") as directory:

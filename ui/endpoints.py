@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import pydantic
 from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -33,6 +33,7 @@ __all__ = [
     "Fault",
     "Parameter",
     "StrictValue",
+    "body_of",
     "moves_in",
     "openapi",
     "read_body",
@@ -96,12 +97,23 @@ def routes(endpoints: Sequence[Endpoint]) -> list[Route]:
 
 async def read_body(request: Request, kind: type[Body]) -> Body:
     """Return the JSON body of a request. Raises `InvalidRequest`. Cancellation: nothing is kept."""
+    return read_json(await body_of(request), kind, "body")
+
+
+async def body_of(request: Request) -> bytes:
+    """Return the body of a request. Raises `InvalidRequest` for a long one, or a client that has left.
+
+    Cancellation: nothing is kept.
+    """
     content = b""
-    async for part in request.stream():
-        content += part
-        if len(content) > MAX_BODY_BYTES:
-            raise InvalidRequest(f"the body has more than {MAX_BODY_BYTES} bytes")
-    return read_json(content, kind, "body")
+    try:
+        async for part in request.stream():
+            content += part
+            if len(content) > MAX_BODY_BYTES:
+                raise InvalidRequest(f"the body has more than {MAX_BODY_BYTES} bytes")
+    except ClientDisconnect:
+        raise InvalidRequest("the client has left before the end of its request") from None
+    return content
 
 
 def read_json(content: bytes | str, kind: type[Body], name: str) -> Body:

@@ -183,7 +183,13 @@ class LadderJobs:
 
 
 async def _each(lines: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
-    while lines is not None and (line := await lines.readline()):
+    while lines is not None:
+        try:
+            line = await lines.readline()
+        except ValueError:  # longer than the buffer, as of a library that prints: left out
+            continue
+        if not line:
+            return
         yield line
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 
 from ui.catalogue import OpenRun
@@ -16,20 +17,22 @@ class ModelServers:
 
     def __init__(self) -> None:
         self._servers: dict[OpenRun, KeptServer] = {}
-        self._users: dict[OpenRun, int] = {}
+        self._users: dict[OpenRun, Counter[int]] = {}
+        """Users of each version by run."""
 
     @contextlib.asynccontextmanager
     async def serving(self, run: OpenRun, version: int) -> AsyncIterator[str]:
-        """Yield the address of an inference server that serves a version of a run.
+        """Yield the address of an inference server that serves a version of a run, as long as it is used.
 
         Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server without another user is stopped.
         """
         server = self._servers.setdefault(run, KeptServer(run.paths, run.game))
-        self._users[run] = self._users.get(run, 0) + 1
+        users = self._users.setdefault(run, Counter())
+        users[version] += 1
         try:
-            yield await server.address({version})
+            yield await server.address({version}, in_use=set(+users))
         finally:
-            self._users[run] -= 1
-            if not self._users[run]:
+            users[version] -= 1
+            if not users.total():
                 del self._users[run], self._servers[run]
                 await server.aclose()

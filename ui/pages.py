@@ -16,9 +16,9 @@ from starlette.staticfiles import StaticFiles
 
 from games.errors import GameError
 from ui.catalogue import Catalogue
-from ui.endpoints import MAX_BODY_BYTES, status_of
+from ui.endpoints import body_of, status_of
 from ui.security import COOKIE, cookie_of
-from zerofleet.errors import ZerofleetError
+from zerofleet.errors import InvalidRequest, ZerofleetError
 
 __all__ = ["Pages", "static_files"]
 
@@ -77,18 +77,24 @@ class Pages:
 
     async def login(self, request: Request) -> Response:
         """Ask for a token, and keep a cookie in a browser that knows one."""
-        if request.method == "GET":
+        if request.method in ("GET", "HEAD"):
             return self.render("login.html", wrong=False)
-        content = b""
-        async for part in request.stream():
-            content += part
-            if len(content) > MAX_BODY_BYTES:
-                return self.render("login.html", 413, wrong=True)
+        try:
+            content = await body_of(request)
+        except InvalidRequest:
+            return self.render("login.html", 413, wrong=True)
         given = _form_field(content.decode(errors="replace"), "token")
         if cookie_of(given) not in map(cookie_of, self._tokens):
             return self.render("login.html", 401, wrong=True)
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, cookie_of(given), max_age=COOKIE_AGE_S, httponly=True, samesite="strict")
+        answer.set_cookie(
+            COOKIE,
+            cookie_of(given),
+            max_age=COOKIE_AGE_S,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",  # also behind a proxy of this machine that says so
+        )
         return answer
 
     def _showing(self, template: str) -> Callable[[Request], Awaitable[Response]]:

@@ -125,7 +125,7 @@ class _Seen:
 
     def position(self, uid: str, ply: int) -> GameInProgress | None:
         """Return a position of the last answers; None for any other one."""
-        return next((look[uid, ply] for look in reversed(self.looks) if (uid, ply) in look), None)
+        return next((look[uid, ply] for look in reversed(tuple(self.looks)) if (uid, ply) in look), None)
 
     async def aclose(self) -> None:
         """Close the source. The last positions stay: their pictures may still be asked for."""

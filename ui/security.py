@@ -22,7 +22,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["CONTENT_SECURITY_POLICY", "COOKIE", "Guard", "cookie_of", "shown"]
+__all__ = ["CONTENT_SECURITY_POLICY", "COOKIE", "Guard", "cookie_of", "host_of", "shown"]
 
 CONTENT_SECURITY_POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 COOKIE = "zerofleet_ui"
@@ -63,7 +63,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers, path, method = Headers(scope=scope), str(scope["path"]), str(scope["method"])
-        host = _host_of(f"//{headers.get('host', '')}")
+        host = host_of(f"//{headers.get('host', '')}")
         if "*" not in self._host_names and host not in self._host_names:
             return _refused(400, f"host {host!r} is not served here; add it to the setting page_host_names")
         if not path.startswith(OPEN_PATHS) and not self._is_known(headers):
@@ -103,7 +103,7 @@ def cookie_of(token: str) -> str:
     return hmac.new(token.encode(), b"zerofleet ui cookie", hashlib.sha256).hexdigest()
 
 
-def _host_of(address: str) -> str:
+def host_of(address: str) -> str:
     """Return the host of an address; empty for a malformed one."""
     try:
         return urlsplit(address).hostname or ""

@@ -15,13 +15,14 @@ import games
 from ui.app import LOOPBACK_NAMES, create_app
 from ui.catalogue import Catalogue
 from ui.running import WatchedGames
+from ui.security import host_of
 from ui.settings import UiSettings
 from ui.worker_games import WorkerAccess
 from zerofleet.errors import Unavailable
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service.lifecycle import Service
 
-__all__ = ["journal_cache", "serve"]
+__all__ = ["journal_cache", "serve", "served_names"]
 
 log = structlog.get_logger()
 
@@ -39,12 +40,10 @@ async def serve(service: Service, settings: UiSettings) -> None:
     """Serve the pages until shutdown is requested. Raises `Unavailable`. Cancellation: connections are closed."""
     run_dir = None if settings.runs is not None else settings.run_dir
     catalogue = Catalogue(settings.runs, run_dir, cache=journal_cache(settings))
-    named = [name.strip() for name in settings.page_host_names.split(",") if name.strip()]
-    names = (*LOOPBACK_NAMES, *named) if settings.is_loopback or named else ("*",)
     access = WorkerAccess(settings.probed_workers, plain(settings.games_token), is_elsewhere=settings.services_elsewhere)
     app = create_app(
         catalogue,
-        host_names=names,
+        host_names=served_names(settings),
         token=plain(settings.page_token) or "",
         operator_token=plain(settings.page_operator_token) or "",
         max_tables=settings.max_tables,
@@ -68,10 +67,21 @@ async def serve(service: Service, settings: UiSettings) -> None:
     service.on_drain("pages", stop)
     work = asyncio.create_task(server.serve(sockets=[listener]))
     port = listener.getsockname()[1]
-    host = f"[{settings.page_host}]" if ":" in settings.page_host else settings.page_host
-    service.ready(f"http://{host}:{port}/")
+    service.ready(f"{_url(settings.page_host)}:{port}/")
     await asyncio.to_thread(_load_compiler)
     await work
+
+
+def served_names(settings: UiSettings) -> tuple[str, ...]:
+    """Return the hosts of the addresses at which requests are served, in lower case, or `*` for any."""
+    named = [host_of(f"//{name.strip()}") for name in settings.page_host_names.split(",") if name.strip()]
+    if not settings.is_loopback and not named:
+        return ("*",)
+    return (*LOOPBACK_NAMES, host_of(_url(settings.page_host)), *filter(None, named))
+
+
+def _url(host: str) -> str:
+    return f"http://[{host}]" if ":" in host else f"http://{host}"
 
 
 def journal_cache(settings: UiSettings) -> Path | None:

@@ -9,13 +9,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 
 from ui.worker_games import worker_address
 from zerofleet.rpc.addresses import is_loopback
-from zerofleet.rpc.security.credentials import require_secret
+from zerofleet.rpc.security.credentials import plain, require_secret
 from zerofleet.service.ports import PAGE_PORT
 from zerofleet.service.settings import ServiceSettings
 
 __all__ = ["UiSettings"]
-
-LEAST_TOKEN_CHARACTERS = 16
 
 
 class UiSettings(ServiceSettings):
@@ -30,11 +28,11 @@ class UiSettings(ServiceSettings):
     page_port: int = Field(default=PAGE_PORT, ge=0, le=65535)
     """Port of the pages; 0 selects a free one."""
     page_host_names: str = ""
-    """Further names in the Host header of requests, such as that of a reverse proxy, separated by commas. Others are rejected,
-    so that no foreign page reaches the application through a name of its own."""
-    page_token: Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)] = None
+    """Further names in the Host header of requests, such as that of a reverse proxy, separated by commas, beside those of this
+    machine and `page_host`. Others are rejected, so that no foreign page reaches the application through a name of its own."""
+    page_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None
     """Secret that a browser must enter once, and that programs send as `Authorization: Bearer`; at least 16 characters."""
-    page_operator_token: Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)] = None
+    page_operator_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None
     """Secret that an operator enters or sends in place of `page_token`; at least 16 characters. Only an operator starts missing
     games of a ladder, promotes a version or rolls back. With `page_token` alone there is no operator; without either, every
     user of this machine is one."""
@@ -75,13 +73,9 @@ class UiSettings(ServiceSettings):
 
     @model_validator(mode="after")
     def _elsewhere_only_with_a_token(self) -> Self:
-        text = "" if self.page_token is None else self.page_token.get_secret_value()
+        text = plain(self.page_token) or ""
         if not self.is_loopback and not text:
             raise ValueError(f"page_host {self.page_host} is reached from other machines: set page_token, or use 127.0.0.1")
-        operator = "" if self.page_operator_token is None else self.page_operator_token.get_secret_value()
-        for name, secret in (("page_token", text), ("page_operator_token", operator)):
-            if secret and len(secret) < LEAST_TOKEN_CHARACTERS:
-                raise ValueError(f"{name} has {len(secret)} characters; give at least {LEAST_TOKEN_CHARACTERS}")
-        if text and text == operator:
+        if text and text == plain(self.page_operator_token):
             raise ValueError("page_token and page_operator_token are equal: every reader would be an operator")
         return self

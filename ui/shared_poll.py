@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncGenerator, Callable, Hashable
 from typing import Generic, Protocol, TypeVar
 
+from zerofleet.rpc.calls import to_its_end
+
 __all__ = ["SharedPolls", "Source"]
 
 Found = TypeVar("Found")
@@ -66,7 +68,7 @@ class SharedPolls(Generic[Found]):
             poll.followers -= 1
             if not poll.followers:
                 self._polls.pop(key, None)
-                await poll.aclose()
+                await to_its_end(asyncio.create_task(poll.aclose()))  # a browser that leaves cancels every wait here
 
 
 class _Poll(Generic[Found]):

@@ -84,6 +84,8 @@ class StudyView(StrictValue):
     """Source of priors and values."""
     moves: tuple[str, ...]
     """Moves to the position."""
+    is_drawn: bool
+    """Whether the position was drawn, or reached from one that was: the moves do not begin at the start of the game."""
     player: int
     """Player to move, counted from 1."""
     simulations: int
@@ -289,6 +291,7 @@ def _view(study: Study, root: RootAnalysis | None) -> StudyView:
         parameters=changed_parameters(game),
         source=study.title,
         moves=tuple(played.seen_moves()),
+        is_drawn=played.start is not None,
         player=played.seat + 1,
         simulations=study.search.simulations,
         visits=0 if root is None else int(root.visits.sum()),

@@ -25,6 +25,7 @@ from ui.event_stream import LOOK_EVERY_S
 from ui.faults import shown_fault
 from ui.model_servers import ModelServers
 from ui.searches import Searches
+from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.hints import outlook_kinds
@@ -388,4 +389,6 @@ def _require_no_budget(seats: Seats) -> None:
 
 
 def _entrants(name: str, game: Game, run: OpenRun | None) -> Entrants:
+    if run is None and "model" in dict(Spelling.parse(name).written):  # else one would be looked for outside of these pages
+        raise InvalidRequest(f"{name} plays with a model: choose the run that it belongs to")
     return entrants([name], game, None if run is None else run.paths.root, note=lambda text: None)

@@ -10,6 +10,7 @@ from rich.console import Console
 from games.core import make
 from games.positions import replay
 from zerofleet.cli.play.session import Session
+from zerofleet.errors import Unavailable
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.library.opponents import ModelOpponent
 
@@ -52,6 +53,20 @@ def test_the_opponent_answers_the_moves_of_the_user():
     assert session.moves == [4, 0]
     assert "O (first) plays a3" in shown
     assert "3 O . .\n2 . X .\n1 . . ." in shown
+
+
+def test_an_opponent_that_fails_is_reported_and_the_game_goes_on_as_it_was(monkeypatch):
+    choose, faults = FirstLegal.choose, [Unavailable("the server is away")]
+
+    async def choose_at_last(self, moves, *, seed):
+        if faults:
+            raise faults.pop()
+        return await choose(self, moves, seed=seed)
+
+    monkeypatch.setattr(FirstLegal, "choose", choose_at_last)
+    shown, session = sit(["b2", "b2", "quit"])
+    assert "the server is away" in shown
+    assert session.moves == [4, 0]
 
 
 def test_the_opponent_moves_first_when_the_user_has_the_second_seat():

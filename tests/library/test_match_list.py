@@ -96,6 +96,14 @@ def test_an_open_match_is_in_progress_and_one_without_a_verdict_has_ended(opened
     assert opened.match(newest.id).pairs == 5
 
 
+def test_a_match_without_a_game_that_counts_has_no_figure_of_its_points_yet(opened: OpenRun) -> None:
+    submitted, begun, *_, playing = gate_match(4, status=None)
+    write(opened, *gate_match(3), submitted, begun, playing)
+    newest, oldest = opened.gate().matches.matches
+    assert (newest.version, newest.is_begun) == (4, False)
+    assert (oldest.version, oldest.is_begun) == (3, True)
+
+
 def test_the_report_remains_where_a_restart_has_dropped_the_games(opened: OpenRun) -> None:
     events = gate_match(2, status=CandidateStatus.PROMOTED)
     write(opened, *events)

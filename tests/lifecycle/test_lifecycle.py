@@ -14,6 +14,7 @@ import pytest
 
 from zerofleet.service.lifecycle import Service, serve_until_drained
 from zerofleet.service.pid_namespace import pid_namespace
+from zerofleet.service.process_start import start_ticks
 from zerofleet.service.settings import ServiceSettings
 
 PROGRAM = Path(__file__).with_name("service_process.py")
@@ -132,6 +133,62 @@ async def test_a_second_signal_cancels_at_once() -> None:
     assert await serve(main, grace_s=60) == 1
 
 
+async def test_two_signals_at_the_same_time_cancel_after_the_drains() -> None:
+    events: list[str] = []
+
+    async def main(service: Service) -> None:
+        async def flush() -> None:
+            events.append("flush")
+
+        service.on_drain("flush", flush)
+        service.ready()
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    assert await serve(main, grace_s=60) == 1
+    assert events == ["flush"]
+
+
+async def test_work_that_fails_during_the_drains_does_not_prevent_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+    events: list[str] = []
+
+    async def main(service: Service) -> None:
+        failed = asyncio.Event()
+
+        async def drain(name: str) -> None:
+            failed.set()
+            for _ in range(20):  # the work fails meanwhile
+                await asyncio.sleep(0)
+            events.append(name)
+
+        service.on_drain("intake", lambda: drain("intake"))
+        service.on_drain("flush", lambda: drain("flush"))
+        service.ready()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await failed.wait()
+        raise ValueError("broken")
+
+    assert await serve(main, grace_s=60) == 1
+    assert events == ["intake", "flush"]
+    assert "broken" in capsys.readouterr().err
+
+
+async def test_work_that_fails_by_itself_has_closed_what_the_drains_would_use() -> None:
+    events: list[str] = []
+
+    async def main(service: Service) -> None:
+        async def flush() -> None:
+            events.append("flush")
+
+        service.on_drain("flush", flush)
+        service.ready()
+        raise ValueError("broken")
+
+    assert await serve(main, grace_s=60) == 1
+    assert events == []
+
+
 async def test_stopping_cancels_the_work_and_raises_its_errors() -> None:
     async def forever() -> None:
         await asyncio.Event().wait()
@@ -158,6 +215,7 @@ async def test_the_announce_file_exists_while_the_service_runs(tmp_path: Path) -
             "service": "trainer",
             "pid": os.getpid(),
             "pid_namespace": pid_namespace(),
+            "start_ticks": start_ticks(os.getpid()),
             "place": str(announce),
             "address": "unix:/run/x.sock",
             "metrics_port": service.metrics_port,

@@ -11,10 +11,11 @@ import pytest
 
 from zerofleet.service.announce_place import announce_place
 from zerofleet.service.pid_namespace import pid_namespace
+from zerofleet.service.process_start import start_ticks
 from zerofleet.supervisor.overview import live_service
 
 
-def announce(path: Path, **more: str) -> Path:
+def announce(path: Path, **more: str | int | None) -> Path:
     path.write_text(json.dumps({"pid": os.getpid(), "address": "127.0.0.1:1", "metrics_port": 9, **more}))
     return path
 
@@ -23,6 +24,17 @@ def test_a_service_is_alive_only_in_the_namespace_of_its_process_id(tmp_path):
     assert live_service(announce(tmp_path / "here.json", pid_namespace=pid_namespace())) is not None
     assert live_service(announce(tmp_path / "there.json", pid_namespace="pid:[1]")) is None
     assert live_service(announce(tmp_path / "of_an_older_release.json")) is not None
+
+
+def test_a_service_stays_alive_when_the_clock_is_set_and_its_number_is_not_that_of_another_process(tmp_path):
+    own, other = start_ticks(os.getpid()), start_ticks(1)
+    named = announce(tmp_path / "trainer.json", start_ticks=own)
+    os.utime(named, (0, 0))  # the process seems to begin after its file
+    assert live_service(named) is not None
+    assert live_service(announce(tmp_path / "trainer.json", start_ticks=other)) is None
+    os.utime(announce(tmp_path / "of_an_older_release.json"), (0, 0))
+    assert live_service(tmp_path / "of_an_older_release.json") is None
+    assert start_ticks(2**30) is None
 
 
 @pytest.mark.parametrize("name", ["run", "n\udcffm"])

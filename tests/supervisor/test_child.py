@@ -1,9 +1,11 @@
 """A supervised process: ready, dead, started again, given up, drained."""
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,29 @@ async def test_an_announcement_of_another_process_is_ignored(plan: Plan) -> None
     child = Child(made, lambda _text: None)
     made.announce.write_text('{"pid": 1, "metrics_port": 0}')
     assert not is_ready(child)
+
+
+async def test_a_child_that_cannot_be_started_for_a_moment_is_started_again(
+    plan: Plan, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, faults = asyncio.create_subprocess_exec, [OSError(errno.EAGAIN, "Resource temporarily unavailable")]
+
+    async def begin(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        if faults:
+            raise faults.pop()
+        return await start(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin)
+    async with supervised(plan("trainer", "good")) as (child, said):
+        await until(lambda: is_ready(child))
+    assert len(said) == 1
+    assert said[0].startswith("trainer could not be started: [Errno 11] Resource temporarily unavailable")
+    assert starts(notes) == 1
+
+
+def test_the_end_by_a_signal_without_a_name_is_reported_by_its_number() -> None:
+    assert module._how_it_ended(-9) == "was killed by SIGKILL"
+    assert module._how_it_ended(-35) == "was killed by signal 35"
 
 
 async def test_a_dead_child_is_restarted_and_its_end_is_reported(plan: Plan, notes: Path) -> None:

@@ -71,6 +71,16 @@ async def test_candidates_that_were_never_measured_are_neither_shown_nor_reporte
     assert [line.split(":")[0] for line in said] == ["candidate 3 promoted against 2", "candidate 5 unproven against 2"]
 
 
+async def test_the_verdicts_before_an_observer_was_attached_to_a_run_are_not_news(gatekeeper) -> None:
+    said: list[str] = []
+    observer = Observer([READY], gatekeeper, MODEL, said.append, began_at_s=time.time() - 60.0)
+    await observer.look(None)  # one verdict is known
+    assert said == []
+    gatekeeper.candidates.append(UNDECIDED)
+    await observer.look(None)
+    assert [line.split(":")[0] for line in said] == ["candidate 5 unproven against 2"]
+
+
 async def test_a_measurement_in_progress_has_the_interval_of_its_pairs_and_the_age_of_its_version(gatekeeper) -> None:
     observer = Observer([READY], gatekeeper, MODEL, lambda _line: None)
     gatekeeper.candidates.append(PLAYING)

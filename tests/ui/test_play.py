@@ -15,6 +15,7 @@ from ui.model_servers import ModelServers
 from ui.playing import _view
 from ui.searches import Searches
 from ui.tables import Seats, Tables
+from zerofleet.errors import Overloaded
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.testing import built_in_games
 
@@ -125,6 +126,24 @@ async def test_a_search_keeps_its_place_when_nobody_waits_for_it_any_more():
     assert await waiting == "found"
 
 
+async def test_a_search_is_refused_when_no_place_becomes_free():
+    searches, may_end = Searches(1, patience_s=0.01), threading.Event()
+    endless = asyncio.create_task(searches.run(may_end.wait))
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded, match="1 searches are in progress"):
+        await searches.run(lambda: "found")
+    may_end.set()
+    await endless
+    assert await searches.run(lambda: "found") == "found"
+
+
+async def test_an_agent_with_a_model_needs_a_run_of_these_pages(client, runs, monkeypatch):
+    monkeypatch.chdir(runs.parent)  # where a command would look below runs/
+    answer = await client.post("/api/v1/tables", json={"game": "tic_tac_toe", "opponent": "mcts:5,model=champion"})
+    assert answer.status_code == 400
+    assert "choose the run that it belongs to" in answer.text
+
+
 async def test_tables_of_one_run_share_a_server_that_stops_with_the_last(monkeypatch, runs):
     closed = []
 
@@ -132,8 +151,8 @@ async def test_tables_of_one_run_share_a_server_that_stops_with_the_last(monkeyp
         def __init__(self, paths, game):
             self.asked = []
 
-        async def address(self, versions):
-            self.asked.append(versions)
+        async def address(self, versions, *, in_use):
+            self.asked.append((versions, in_use))
             return self
 
         async def aclose(self):
@@ -145,7 +164,9 @@ async def test_tables_of_one_run_share_a_server_that_stops_with_the_last(monkeyp
     async with servers.serving(run, 1) as first:
         async with servers.serving(run, 2) as second:
             assert second is first
-        assert (first.asked, closed) == ([{1}, {2}], [])
+        async with servers.serving(run, 3):
+            pass
+        assert (first.asked, closed) == ([({1}, {1}), ({2}, {1, 2}), ({3}, {1, 3})], [])
     assert closed == [first]
     async with servers.serving(run, 1) as later:
         assert later is not first

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from ui.app import create_app
 from ui.catalogue import Catalogue
+from ui.service import served_names
 from ui.settings import UiSettings
 
 TOKEN = "correct-horse-battery"
@@ -115,6 +116,43 @@ async def test_a_browser_enters_the_token_once(runs):
         assert TOKEN not in answer.headers["set-cookie"]
         assert "HttpOnly" in answer.headers["set-cookie"]
         assert (await client.get("/api/v1/runs")).status_code == 200
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_over_https_the_cookie_is_sent_over_https_alone(runs, scheme):
+    transport = httpx.ASGITransport(app=create_app(Catalogue(runs, None), token=TOKEN))
+    async with httpx.AsyncClient(transport=transport, base_url=f"{scheme}://localhost") as client:
+        assert (await client.head("/login")).status_code == 200
+        answer = await client.post("/login", data={"token": TOKEN})
+    assert ("Secure" in answer.headers["set-cookie"]) == (scheme == "https")
+
+
+@pytest.mark.parametrize(
+    ("settings", "host"),
+    [
+        ({}, "localhost"),
+        ({"page_host": "127.0.0.2"}, "127.0.0.2"),
+        ({"page_host_names": "Box.lan"}, "box.lan"),
+        ({"page_host_names": "box.lan:8765, [fd00::1]"}, "box.lan"),
+        ({"page_host_names": "box.lan:8765, [fd00::1]"}, "fd00::1"),
+        ({"page_host": "10.0.0.7", "page_token": TOKEN, "page_host_names": "box.lan"}, "10.0.0.7"),
+        ({"page_host": "fd00::1", "page_token": TOKEN, "page_host_names": "box.lan"}, "fd00::1"),
+    ],
+)
+async def test_requests_are_served_at_the_address_that_is_printed_and_at_every_further_name(runs, settings, host):
+    names = served_names(UiSettings(**settings))
+    shown = f"[{host}]" if ":" in host else host
+    transport = httpx.ASGITransport(app=create_app(Catalogue(runs, None), host_names=names))
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://{shown}:8765") as client:
+        assert (await client.get("/api/v1/runs")).status_code == 200
+        assert (await client.get("/api/v1/runs", headers={"Host": "foreign.example"})).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["page_token", "page_operator_token", "metrics_token"])
+@pytest.mark.parametrize("secret", ["schlüssel-schlüssel", "two lines of\ntext in all", "short"])
+def test_a_secret_that_no_header_can_hold_or_that_is_short_is_refused(name, secret):
+    with pytest.raises(ValidationError, match=name):
+        UiSettings(**{name: secret})
 
 
 def test_elsewhere_than_on_loopback_a_token_is_required():

@@ -40,7 +40,7 @@ function matches() {
   }
   home.replaceChildren(...versions.matches.map((row) => el("p", {},
     row.id ? el("a", { href: `/runs/${encodeURIComponent(run)}/matches#${query({ id: row.id })}` }, `Version ${row.version} against ${row.opponent}`) : `Version ${row.version} against ${row.opponent}`,
-    `: ${row.wins} won, ${row.draws} drawn, ${row.losses} lost in ${count(row.pairs)} pairs, ${percent(row.share)} of the points (95 % interval ${percent(row.share_low)} to ${percent(row.share_high)}), log-likelihood ratio ${signed(row.log_likelihood_ratio)}${row.status ? `; ${row.status}` : ""}. `,
+    `: ${row.wins} won, ${row.draws} drawn, ${row.losses} lost in ${count(row.pairs)} pairs${row.is_begun ? `, ${percent(row.share)} of the points (95 % interval ${percent(row.share_low)} to ${percent(row.share_high)})` : ""}, log-likelihood ratio ${signed(row.log_likelihood_ratio)}${row.status ? `; ${row.status}` : ""}. `,
     row.id ? "The link leads to its pairs and the path of the test." : "Its games are gone; the report of the verdict remains.")));
 }
 

@@ -85,10 +85,7 @@ function openPair(pair, { place = 0, at = pair.opening_plies } = {}) {
   home.scrollIntoView({ block: "nearest" });
 }
 
-/** Whether a game of the match counts; without one, its share of the points is no figure. */
-const isBegun = ({ wins, draws, losses }) => wins + draws + losses > 0;
-
-const summary = (row) => el("p", {}, !isBegun(row) ? "No game that counts has ended." : `${row.wins} won, ${row.draws} drawn, ${row.losses} lost in ${count(row.pairs)} pairs: ${percent(row.share)} of the points (95 % interval ${percent(row.share_low)} to ${percent(row.share_high)}).`);
+const summary = (row) => el("p", {}, !row.is_begun ? "No game that counts has ended." : `${row.wins} won, ${row.draws} drawn, ${row.losses} lost in ${count(row.pairs)} pairs: ${percent(row.share)} of the points (95 % interval ${percent(row.share_low)} to ${percent(row.share_high)}).`);
 
 const page = (values) => fetchJson(`${path("runs", run, "matches")}?${query(values)}`);
 
@@ -155,8 +152,8 @@ function list() {
     ["match", (row) => KINDS[row.kind] ?? ""],
     ["verdict", verdict],
     ["score", score],
-    ["points", (row) => (isBegun(row) ? percent(row.share) : "–"), { right: true }],
-    ["95 % interval", (row) => (isBegun(row) ? `${percent(row.share_low)} to ${percent(row.share_high)}` : "–"), { right: true }],
+    ["points", (row) => (row.is_begun ? percent(row.share) : "–"), { right: true }],
+    ["95 % interval", (row) => (row.is_begun ? `${percent(row.share_low)} to ${percent(row.share_high)}` : "–"), { right: true }],
     ["llr", (row) => signed(row.log_likelihood_ratio), { right: true }],
     ["pairs by points", (row) => histogram(row.pentanomial)],
   ], matches, { caption: "Matches, newest first" }));

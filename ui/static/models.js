@@ -47,7 +47,7 @@ function matchOf({ version, status, match }) {
   if (!match) return IN_PROGRESS.test(status) ? [el("h2", {}, "Match"), el("div", { id: "test-path" }), toMatch(version)] : [];
   return [
     el("h2", {}, `Match against version ${match.champion_version}`),
-    el("p", {}, `${match.wins} won, ${match.draws} drawn, ${match.losses} lost: ${percent(match.share)} of the points (95 % interval ${percent(match.share_low)} to ${percent(match.share_high)}), log-likelihood ratio ${signed(match.log_likelihood_ratio)}.`),
+    el("p", {}, `${match.wins} won, ${match.draws} drawn, ${match.losses} lost${match.wins + match.draws + match.losses ? `: ${percent(match.share)} of the points (95 % interval ${percent(match.share_low)} to ${percent(match.share_high)})` : ""}, log-likelihood ratio ${signed(match.log_likelihood_ratio)}.`),
     el("div", { id: "test-path" }),
     histogram(match.pentanomial),
     toMatch(version, match.champion_version),

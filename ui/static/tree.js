@@ -118,8 +118,8 @@ async function show(moves) {
   byId("where").replaceChildren("Position: ", el("button", { type: "button", class: "link", onclick: () => show([]) }, study.moves.length ? `after ${study.moves.join(" ")}` : "start"),
     ...moves.flatMap((move, i) => [" › ", el("button", { type: "button", class: "link", onclick: () => show(moves.slice(0, i + 1)) }, move)]));
   byId("text").textContent = node.text;
-  byId("deeper").hidden = !moves.length;
-  byId("to-play").hidden = Boolean(study.root_alone);
+  byId("deeper").hidden = !moves.length || study.is_drawn;
+  byId("to-play").hidden = Boolean(study.root_alone) || study.is_drawn;
   byId("root-alone").hidden = !study.root_alone;
   byId("root-alone").textContent = study.root_alone;
   byId("opens").hidden = Boolean(study.root_alone);
@@ -206,7 +206,12 @@ form.addEventListener("submit", (event) => { event.preventDefault(); begin(); })
 form.elements.run.addEventListener("change", choose);
 form.elements.game.addEventListener("change", fields);
 byId("stop").addEventListener("click", () => fetchJson(`${path("studies", study.id)}/stop`, {}).catch((error) => notice(error.message, true)));
-byId("deeper").addEventListener("click", () => { form.elements.moves.value = [...study.moves, ...shown].join(" "); begin(); });
+byId("deeper").addEventListener("click", () => {
+  origin = null; // the moves name the position
+  fields();
+  form.elements.moves.value = [...study.moves, ...shown].join(" ");
+  begin();
+});
 
 try {
   ({ games, runs } = await offer(form, asked));

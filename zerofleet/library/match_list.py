@@ -229,6 +229,7 @@ def _row(version: int, candidate: Candidate | None, report: MatchReport, rule: S
         draws=report.draws,
         losses=report.losses,
         pentanomial=report.pentanomial,
+        is_begun=report.wins + report.draws + report.losses > 0,
         share=report.share,
         share_low=report.share_low,
         share_high=report.share_high,

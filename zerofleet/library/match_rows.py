@@ -39,6 +39,8 @@ class MatchRow(Value):
     losses: int
     pentanomial: tuple[int, int, int, int, int]
     """Number of pairs by the version's score in half points: index 0 = no point, 4 = two wins."""
+    is_begun: bool
+    """Whether a game that counts has ended; without one the share is no figure."""
     share: float
     """Share of points in [0, 1]."""
     share_low: float

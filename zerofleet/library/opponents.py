@@ -30,6 +30,9 @@ def no_model(name: str) -> str:
     return f"{name} is no model; an agent with a budget has it in its name, such as uct:200 or alpha_beta:2s"
 
 
+LEAVES_OF_A_MOVE = 2
+"""Leaves in a request for a model's move: two cost no strength and save half of the requests (docs/results/root_at_play.md)."""
+
 InThread = Callable[..., Awaitable[Any]]
 Began = Callable[[WatchedSearch], None]
 
@@ -65,8 +68,8 @@ class ModelOpponent:
         self._version = version
         self._analysis = self._choice = SearchSettings.for_analysis(game.spec(), simulations)
         if limit_s is None:  # a number of simulations is known beforehand, so that the root of matches can share them out
-            leaves = {"leaves_per_game": self._analysis.leaves_per_game}
-            self._choice = SearchSettings.for_match(game.spec(), simulations).model_copy(update=leaves)
+            leaves = min(LEAVES_OF_A_MOVE, self._analysis.leaves_per_game)
+            self._choice = SearchSettings.for_match(game.spec(), simulations).model_copy(update={"leaves_per_game": leaves})
         self._draws = simulations == 0 and game.spec().information == "simultaneous"
 
     def source(self, visits: int) -> str:

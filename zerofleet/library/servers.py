@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Set
 from contextlib import AsyncExitStack
 
 from games.core import Game
@@ -10,7 +11,10 @@ from zerofleet.library import background
 from zerofleet.storage.runs import RunPaths
 from zerofleet.supervisor.borrowed import OwnServer, live_server, own_server
 
-__all__ = ["KeptServer"]
+__all__ = ["MOST_VERSIONS", "KeptServer"]
+
+MOST_VERSIONS = 16
+"""Versions that an inference server serves at a time (`max_versions` by default)."""
 
 
 class KeptServer:
@@ -22,26 +26,29 @@ class KeptServer:
         self._lock = asyncio.Lock()
         self._stack = AsyncExitStack()
         self._own: OwnServer | None = None
-        self._versions: set[int] = set()
+        self._served: list[int] = []
+        """Versions that the own server serves, the least recently asked first."""
 
-    async def address(self, versions: set[int]) -> str:
-        """Return the address of a server of those versions; one that was started keeps those it had, one that died is replaced.
+    async def address(self, versions: Set[int], *, in_use: Set[int] = frozenset()) -> str:
+        """Return the address of a server of those versions and, where one was started, of those `in_use`.
 
-        Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server that was started stays.
+        That one keeps the `MOST_VERSIONS` asked last; one that died is replaced. Raises `ModelNotFound`, `CorruptModel`,
+        `Unavailable`. Cancellation: a server that was started stays.
         """
         async with self._lock:
+            wanted = versions | in_use
+            others = [version for version in self._served if version not in wanted]
             if self._own is not None and not await asyncio.to_thread(lambda own: own.is_listening, self._own):
-                versions = versions | self._versions  # a new set: the other is the caller's
                 await self._end()
-            if self._own is not None and versions <= self._versions:
-                return self._own.address
-            if live := await live_server(self._paths, self._game, sorted(versions)):
-                return live
-            if self._own is None:
-                self._own = await self._stack.enter_async_context(own_server(self._paths, self._game))
-                background.at_exit(self, self.aclose)
-            await self._own.serve(sorted(self._versions | versions))
-            self._versions |= versions
+            if self._own is None or not versions <= set(self._served):
+                if live := await live_server(self._paths, self._game, sorted(versions)):
+                    return live
+                if self._own is None:
+                    self._own = await self._stack.enter_async_context(own_server(self._paths, self._game))
+                    background.at_exit(self, self.aclose)
+                others = others[max(0, len(others) + len(wanted) - MOST_VERSIONS) :]
+                await self._own.serve(sorted({*others, *wanted}))
+            self._served = [*others, *sorted(wanted)]
             return self._own.address
 
     async def aclose(self) -> None:
@@ -51,6 +58,6 @@ class KeptServer:
 
     async def _end(self) -> None:
         background.not_at_exit(self)
-        self._own, self._versions = None, set()
+        self._own, self._served = None, []
         await self._stack.aclose()
         self._stack = AsyncExitStack()

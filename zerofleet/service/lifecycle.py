@@ -43,6 +43,7 @@ from zerofleet.service.announce_place import announce_place
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.probes import Answer, Handler, ProbeServer
 from zerofleet.service.process_end import end_with
+from zerofleet.service.process_start import start_ticks
 from zerofleet.service.settings import ServiceSettings
 from zerofleet.storage.files import atomic_publish
 from zerofleet.telemetry import metrics, tracing
@@ -89,6 +90,7 @@ class Service:
                 "service": self.name,
                 "pid": os.getpid(),
                 "pid_namespace": pid_namespace(),
+                "start_ticks": start_ticks(os.getpid()),
                 "place": announce_place(self.settings.announce),
                 "address": address,
                 "metrics_port": self.metrics_port,
@@ -181,23 +183,32 @@ async def serve_until_drained(main: Callable[[Service], Awaitable[None]], settin
 
 
 async def _run_to_end(service: Service, main: Callable[[Service], Awaitable[None]]) -> int:
-    """Run `main`, drain when it ends or a signal arrives; return the exit code."""
+    """Run `main`, drain when it returns or a signal arrives; return the exit code.
+
+    Raises the errors of `main`. One that it raises by itself comes at once, since `main` has closed what the drains would use;
+    one that it raises during the drains comes after the last of them.
+    """
     loop = asyncio.get_running_loop()
-    async with asyncio.TaskGroup() as group:
-        work = group.create_task(_awaited(main(service)))
-        ask = group.create_task(service.stopping.wait())
+    work = asyncio.create_task(_awaited(main(service)))
+    ask = asyncio.create_task(service.stopping.wait())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, service, number, work)
+    try:
+        await asyncio.wait({work, ask}, return_when=asyncio.FIRST_COMPLETED)
+        code = EXIT_FAILED if _has_failed(work) else await _drain_within_grace(service, work)
+    finally:
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _on_signal, service, number, work)
-        try:
-            await asyncio.wait({work, ask}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done() and work.exception() is not None:
-                ask.cancel()
-                return EXIT_FAILED  # the group raises the exception
-            return await _drain_within_grace(service, work)
-        finally:
-            ask.cancel()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)
+            loop.remove_signal_handler(number)
+        ask.cancel()
+        work.cancel()
+        await asyncio.wait({work})
+    if _has_failed(work):
+        work.result()
+    return code
+
+
+def _has_failed(work: asyncio.Task[None]) -> bool:
+    return work.done() and not work.cancelled() and work.exception() is not None
 
 
 async def _awaited(awaitable: Awaitable[None]) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 import games
@@ -33,6 +33,7 @@ from zerofleet.presets import preset
 from zerofleet.presets.descriptions import description
 from zerofleet.presets.secret_settings import ADDRESS_PASSWORD
 from zerofleet.presets.tables import deep_merge
+from zerofleet.rpc.security.credentials import require_secret
 from zerofleet.rpc.security.tls import Tls
 from zerofleet.service.settings_sources import from_arguments, from_environment, leaf_names, secret_files, wants
 from zerofleet.storage.model_store import ModelStore, open_model_store
@@ -93,9 +94,9 @@ class ServiceSettings(BaseSettings):
     """Address on which /metrics, /livez and /readyz listen; a container sets 0.0.0.0."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of /metrics, /livez and /readyz; 0 selects a free one, published in the announce file."""
-    metrics_token: SecretStr | None = None
-    """Secret that /metrics requires as `Authorization: Bearer`; without it the page is open to every client of the port. The
-    probes are always open."""
+    metrics_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None
+    """Secret that /metrics requires as `Authorization: Bearer`, at least 16 characters; without it the page is open to every
+    client of the port. The probes are always open."""
     announce: Path | None = None
     """File that this service writes when it is ready: JSON with pid, address and metrics_port."""
     tls_ca: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None

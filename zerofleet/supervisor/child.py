@@ -109,10 +109,15 @@ class Child:
         """Keep the child running until `drain`. Raises `GaveUp`. Cancellation: the child is killed."""
         try:
             while not self._ending.is_set():
-                code = await self._run_once()
+                code: int | None = None
+                try:
+                    code = await self._run_once()
+                    how = _how_it_ended(code)
+                except OSError as error:  # too many files or processes, no memory: often temporary
+                    how = f"could not be started: {error}"
                 if self._ending.is_set():
                     break
-                await self._pause(self._note_death(code))
+                await self._pause(self._note_death(how, refused=code == EXIT_REFUSED and not self._was_ever_ready))
         finally:
             if self.pid is not None and self._process is not None:
                 self._process.kill()
@@ -180,16 +185,14 @@ class Child:
             self._send(signal.SIGTERM)
         return await self._process.wait()
 
-    def _note_death(self, code: int) -> float:
-        """Report the death of the child; return the pause before its restart. Raises `GaveUp`."""
+    def _note_death(self, how: str, *, refused: bool) -> float:
+        """Report the end of the child; return the pause before its restart. Raises `GaveUp`, at once if it `refused`."""
         self.look()
         lived_s = time.monotonic() - (self._ready_at_s or time.monotonic())
         if lived_s >= QUICK_DEATH_S:
             self._quick_deaths = 0
             self._backoff.reset()
         self._quick_deaths += 1
-        how = _how_it_ended(code)
-        refused = code == EXIT_REFUSED and not self._was_ever_ready
         if refused or self._quick_deaths >= MAX_QUICK_DEATHS:
             often = "" if refused else f" {self._quick_deaths} times in a row"
             raise GaveUp(
@@ -251,7 +254,8 @@ def _readable(line: str) -> str:
 
 def _how_it_ended(code: int) -> str:
     if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
+        known = {number.value: number.name for number in signal.Signals}
+        return f"was killed by {known.get(-code, f'signal {-code}')}"
     if code == EXIT_REFUSED:
         return "refused to start"
     return f"exited with code {code}"

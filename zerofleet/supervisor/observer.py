@@ -136,6 +136,7 @@ class Observer:
         self._ladder: list[Rung] = []
         self._announced: set[tuple[int, CandidateStatus]] | None = None
         self._began_s = time.monotonic() - (0.0 if began_at_s is None else time.time() - began_at_s)
+        self._is_attached = began_at_s is not None
 
     async def look(self, left_s: float | None) -> Readings:
         """Poll every service once. Cancellation: nothing is lost."""
@@ -190,8 +191,8 @@ class Observer:
 
     def _announce_decisions(self, fresh: Sequence[Candidate]) -> None:
         decided = {(c.version, c.status): c for c in fresh if c.status.settled and not _passed_over(c)}
-        if self._announced is None:  # verdicts of earlier sessions are not news
-            self._announced = set(decided) if len(decided) > 1 else set()
+        if self._announced is None:  # verdicts of earlier sessions, and those before it was attached, are not news
+            self._announced = set(decided) if self._is_attached or len(decided) > 1 else set()
         for verdict in sorted(decided.keys() - self._announced):
             self._announced.add(verdict)
             self._say(_verdict(decided[verdict]))

@@ -16,6 +16,7 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion, Rung
 from zerofleet.service.announce_place import announce_place
 from zerofleet.service.pid_namespace import pid_namespace
+from zerofleet.service.process_start import start_ticks
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.files import whole_lines
 from zerofleet.storage.run_paths import RunPaths
@@ -93,8 +94,10 @@ def live_service(path: Path) -> ServiceFile | None:
         if said.get("place", place) != place:
             return None  # in a copy of the run's directory: the process serves the original
         process = psutil.Process(pid)
-        started_at_s = process.create_time()
-        if process.status() == psutil.STATUS_ZOMBIE or started_at_s > written_at_s + _CLOCK_SLACK_S:
+        started_at_s, ticks = process.create_time(), said.get("start_ticks")
+        # Where the file has no ticks the clock decides, which may have been set meanwhile.
+        is_other = started_at_s > written_at_s + _CLOCK_SLACK_S if ticks is None else ticks != start_ticks(pid)
+        if process.status() == psutil.STATUS_ZOMBIE or is_other:
             return None  # the number belongs to another process now
         return ServiceFile(path.stem, process.pid, str(said["address"]), int(said["metrics_port"]), started_at_s)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, psutil.Error):

@@ -7,6 +7,7 @@ alternate several times, so that other load on the machine affects both.
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -73,6 +74,7 @@ class Bench:
         self._address = f"unix:{directory}/bench.sock"
         parameters = [f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()]
         self._common = ["--run-dir", str(directory), "--game", game.spec().name, "--preset", preset, *parameters]
+        self._common += ["--parent-pid", str(os.getpid())]
         self._server_arguments = [*self._common, "--address", self._address, "--inference.threads", str(threads), *arguments]
 
     async def open(self, stack: AsyncExitStack, *, workers: int, seed: int) -> None:

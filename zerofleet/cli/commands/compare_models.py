@@ -107,10 +107,10 @@ def _show_versions(found: VersionComparison) -> None:
             table.add_row(one.name, one.first or "-", one.second or "-")
     screen.out().print(table)
     for row in found.matches:
-        interval = f"{row.share_low:.1%} to {row.share_high:.1%}"
+        share = f"{row.share:.1%} of the points ({row.share_low:.1%} to {row.share_high:.1%}), " if row.is_begun else ""
         screen.out().print(
             f"match of {row.version} against {row.opponent}: +{row.wins} ={row.draws} -{row.losses} in {row.pairs} pairs, "
-            f"{row.share:.1%} of the points ({interval}), {row.status or row.state}"
+            f"{share}{row.status or row.state}"
         )
     if not found.matches:
         screen.out().print("the gate played no match between them")

@@ -24,6 +24,7 @@ from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.storage.run_lookup import named_run
 from zerofleet.storage.run_paths import RUNS
 from zerofleet.supervisor.attached import attach
+from zerofleet.supervisor.borrowed import as_reached
 from zerofleet.supervisor.keyboard import terminal_keyboard
 from zerofleet.supervisor.lines import progress_line
 from zerofleet.supervisor.observer import Observer
@@ -94,7 +95,7 @@ def _observer(found: Overview, say: Callable[[str], None] = screen.note) -> tupl
     """
     model = model_name(make(found.header.game, **found.header.parameters))
     address = next((one.address for one in found.services if one.name == "gatekeeper"), found.paths.gatekeeper_address)
-    gatekeeper = GatekeeperClient(address, token=client_token(), tls=client_tls(), timeout_s=10.0)
+    gatekeeper = GatekeeperClient(as_reached(address), token=client_token(), tls=client_tls(), timeout_s=10.0)
     services, root = attach(found.paths), found.paths.root
     return gatekeeper, Observer(services, gatekeeper, model, say, directory=root, began_at_s=_began_at_s(found))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,7 @@ def ui(
     require_pages("zerofleet ui")
     shown, level = _checked(run_dir, runs), "warning" if port else "info"  # the log has the port that was selected
     command = [sys.executable, "-m", "ui", *shown, "--page-host", host, "--page-port", str(port), "--log-level", level]
+    command += ["--parent-pid", str(os.getpid())]
     if costs is not None:
         command += ["--costs", str(costs)]
     if port:

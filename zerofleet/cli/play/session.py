@@ -24,7 +24,7 @@ from games.notation import legal_names
 from games.positions import changed_parameters, final_scores, move_names, parameters_text, read_moves, replay
 from zerofleet.cli import screen
 from zerofleet.cli.play.board import colour_board, player_name, player_style
-from zerofleet.errors import InvalidRequest
+from zerofleet.errors import InvalidRequest, ZerofleetError
 from zerofleet.library.hints import OUTLOOK_PLIES, outlook_kinds
 from zerofleet.search import RootAnalysis
 
@@ -115,7 +115,15 @@ class Session:
                 self._obey(typed)
 
     def _obey(self, typed: str) -> None:
-        """Execute one line; an error is reported and changes nothing."""
+        """Execute one line; an error, such as that of a server that is away, is reported and changes nothing."""
+        before = list(self.moves), self._told, self._seed, self._resigned, self._analysis
+        try:
+            self._execute(typed)
+        except (ZerofleetError, GameError) as error:
+            self.moves, self._told, self._seed, self._resigned, self._analysis = before
+            self._say(str(error), style="red")
+
+    def _execute(self, typed: str) -> None:
         commands = {
             "undo": self._undo,
             "hint": self._hint,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,8 @@ async def run_trials(
 
 
 async def _run(trial: Trial, result: TrialResult, on_event: Callable[[TrialResult, dict[str, Any]], None]) -> None:
-    async with events(f"the trial of seed {trial.seed}", "laboratory", request=trial.model_dump_json()) as found:
+    command = ("laboratory", str(os.getpid()))
+    async with events(f"the trial of seed {trial.seed}", *command, request=trial.model_dump_json()) as found:
         async for event in found:
             kind = event.pop("event")
             if kind == "judgement":
