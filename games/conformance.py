@@ -18,6 +18,7 @@ from games import core
 from games.conformance_record import Checked, Progress, Record
 from games.conformance_walk import Walk
 from games.core import Game, GameSpec
+from games.errors import GameError
 from games.laws import LAWS, OPTIONAL_RULES, broken, checked_spec
 
 __all__ = ["LAWS", "QUICK_GAMES", "QUICK_POSITIONS", "THOROUGH_GAMES", "Checked", "Progress", "check_game"]
@@ -63,6 +64,8 @@ def check_game(
     spec = checked_spec(game)
     rng = np.random.default_rng(seed)
     limit = THOROUGH_GAMES if games is None else games
+    if limit < 1:
+        raise GameError(f"games={games}: a check needs at least one game; give 1 or more")
     is_quick = games is None and not thorough
     record = Record(limit, progress)
     while record.games < limit and not (is_quick and _is_enough(game, spec, record)):

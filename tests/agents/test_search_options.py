@@ -34,6 +34,7 @@ def test_every_option_sets_its_setting() -> None:
         "prove_values": False,
     }
     assert changed("root=gumbel,considered=4") == {"gumbel_considered": 4}
+    assert changed("considered=4") == {"gumbel_considered": 4}
     assert changed("root=puct") == changed("u=puct,root=puct") == {"root_policy": "puct"}
     assert changed("u=literal,information=predict", TAKE_SIX) == {"exploration": "literal", "information": "predict"}
     assert changed("repetition=history", RHOMBUS) == {"repetition": "history"}
@@ -55,7 +56,7 @@ def test_options_are_written_in_one_order_whatever_the_order_read() -> None:
         ("u=ucb", "option 'u': Input should be 'puct' or 'literal'"),
         ("depth=3", "option 'depth': Extra inputs are not permitted. Options and their defaults: root=None"),
         ("c", "'c' in 'search,c' is not an option; write OPTION=VALUE"),
-        ("considered=4", "considered needs root=gumbel"),
+        ("considered=4,root=puct", "considered needs root=gumbel"),
         ("u=literal,c=2", "u=literal has no c; leave out c"),
         ("prove=false,replies=true", "replies=true needs prove=true"),
         ("root=gumbel,temperature=1", "temperature needs root=puct"),
@@ -74,12 +75,26 @@ def test_an_option_that_is_wrong_or_without_effect_is_refused(text: str, said: s
         ("replies=true", TAKE_SIX, "replies: values are proven in games of perfect information only, not take_six"),
         ("prove=true", TAKE_SIX, "prove: values are proven in games of perfect information only, not take_six"),
         ("repetition=path", TIC_TAC_TOE, "repetition=path: no position of tic_tac_toe recurs; leave out repetition"),
+        ("considered=4", TAKE_SIX, "search options considered=4: considered needs root=gumbel"),
     ],
 )
 def test_an_option_that_does_not_suit_the_game_is_refused(text: str, spec: games.core.GameSpec, said: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         MatchSettings(options=parse_search(text)).search(spec)
     assert said in str(refusal.value)
+
+
+def test_records_name_a_gumbel_root_though_it_is_not_written_and_never_the_root_of_older_records() -> None:
+    def recorded(text: str, spec: games.core.GameSpec, simulations: int = 8) -> tuple[str, str]:
+        options = parse_search(text).resolved(spec, simulations)
+        return str(options), options.identity
+
+    assert recorded("", TIC_TAC_TOE) == ("root=gumbel", "root=gumbel")
+    assert recorded("c=2", TIC_TAC_TOE) == ("root=gumbel,c=2.0", "root=gumbel,c=2.0")
+    assert recorded("root=puct", TIC_TAC_TOE) == ("root=puct", "")
+    assert recorded("temperature=1", TIC_TAC_TOE) == ("temperature=1.0", "temperature=1.0")
+    assert recorded("", TIC_TAC_TOE, simulations=0) == ("", "")
+    assert recorded("", TAKE_SIX) == ("", "")
 
 
 def test_the_terms_of_a_match_name_its_search() -> None:

@@ -150,6 +150,12 @@ def test_the_games_of_the_quick_form_are_the_first_of_the_thorough_one() -> None
     assert fault(thorough=False) == fault(thorough=True)
 
 
+@pytest.mark.parametrize("number", [0, -3])
+def test_a_check_of_no_game_is_refused(number: int) -> None:
+    with pytest.raises(games.GameError, match=f"games={number}: a check needs at least one game"):
+        games.check_game(LongSum(plies=4), games=number)
+
+
 def test_progress_names_each_rule_on_its_first_call_and_then_the_games_done() -> None:
     told: list[Progress] = []
     checked = games.check_game(LongSum(plies=4), games=3, progress=told.append)

@@ -10,8 +10,10 @@ import pytest
 import games
 from games import core
 from games.chinese_checkers.star37 import ChineseCheckersStar37, board
-from games.chinese_checkers.star37.drawing import marks
+from games.chinese_checkers.star37.drawing import field_name, marks
+from games.errors import InvalidDrawing
 from games.kit import bits
+from games.kit.stones import drawings_of, read_drawing
 
 Cell = tuple[int, int]
 Board = dict[Cell, int]  # the 37 fields: 0 empty, 1 the mover, 2 the next player, 3 the previous one
@@ -319,6 +321,15 @@ def test_a_foreign_piece_can_complete_the_second_place_on_any_players_turn() -> 
     games.advance(GAME, state, GAME.parse_action(state, "d3-e3"))
     assert core.is_over(GAME, state)
     assert standing(state) == (3, 1, 0)
+
+
+def test_a_drawing_in_which_a_second_end_zone_is_full_after_a_first_player_is_refused() -> None:
+    cells = {field_name(cell): owner - 1 for cell, owner in read(PARTED).items() if owner}
+    rules = drawings_of(GAME)
+    assert not core.is_over(GAME, read_drawing(GAME, rules, cells, 1))
+    cells["e3"] = cells.pop("d3")
+    with pytest.raises(InvalidDrawing, match="player 1 has finished and the end zone of player 2 is full"):
+        read_drawing(GAME, rules, cells, 1)
 
 
 def test_a_finished_player_passes_although_pieces_could_move() -> None:

@@ -152,6 +152,24 @@ async def test_models_with_other_simulations_are_different_players(tmp_path):
         assert elos(deeper, book)["model:2"].games == 12
 
 
+async def test_games_of_the_policy_alone_do_not_rate_a_model_that_searches(tmp_path):
+    alone = replace(PLAN, simulations=0)
+    with open_book(tmp_path) as book:
+        await play(alone, book)
+        assert elos(alone, book)["model:2"].games == 12
+        assert "model:2" not in elos(PLAN, book)
+        assert "random" in elos(PLAN, book)
+
+
+async def test_games_with_the_root_of_before_are_those_of_root_puct(tmp_path):
+    with open_book(tmp_path) as book:
+        await play(PLAN, book)  # as in a book from before the root was named
+        ended, _ = await play(replace(PLAN, search="root=puct"), book)
+        assert not ended
+        ended, _ = await play(replace(PLAN, search="root=gumbel"), book)
+        assert len(ended) == 8 * 4  # the rungs have met
+
+
 async def test_models_with_another_search_are_different_players(tmp_path):
     literal = replace(PLAN, search="u=literal")
     with open_book(tmp_path) as book:

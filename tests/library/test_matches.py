@@ -21,6 +21,15 @@ def models(tmp_path: Path) -> tuple[zf.Model, zf.Model]:
     return zf.Model(zf.open_run(tmp_path / "one"), 1), zf.Model(zf.open_run(tmp_path / "two"), 1)
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"seed": -1}, {"seed": 1 << 63}, {"opening_plies": -1}, {"opening_plies": 10**6}, {"simulations": -5}]
+)
+def test_a_number_out_of_range_is_refused_by_its_name(wrong: dict[str, int]) -> None:
+    (name,) = wrong
+    with pytest.raises(InvalidRequest, match=f"{name}=.* is out of range; give 0 to "):
+        zf.match("random", "alpha_beta:1", game="tic_tac_toe", games=2, progress=False, **wrong)
+
+
 def test_two_agents_meet(capsys: pytest.CaptureFixture[str]) -> None:
     result = zf.match("perfect", "random", game="tic_tac_toe", games=8, seed=3)
     assert isinstance(result, zf.MatchSummary)

@@ -9,7 +9,7 @@ import pytest
 
 import games
 import zerofleet as zf
-from games import GameError
+from games import GameError, InvalidParameters
 from games.kit import svg
 from zerofleet.contracts.wire.records_pb2 import GameRecord
 from zerofleet.library.runs import _stored_game
@@ -50,6 +50,9 @@ def test_wrong_moves_and_seats_are_refused() -> None:
         zf.position("tic_tac_toe", ["b2", "b2"])
     with pytest.raises(GameError, match="between 0 and 1, got viewer=2"):
         zf.position("tic_tac_toe", viewer=2)
+    for seed in (-1, 1 << 63):
+        with pytest.raises(InvalidParameters, match=f"seed={seed} is out of range"):
+            zf.position("take_six", seed=seed)
     with pytest.raises(GameError, match="no game is called"):
         zf.position("tictactoe")
 

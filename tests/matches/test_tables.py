@@ -120,6 +120,41 @@ def test_games_of_searches_without_chance_are_not_repeated(terms, second, repeat
     assert terms(FEW, second).must_differ == repeats
 
 
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        ("model:7", True),
+        ("mcts:8,model=7", True),
+        ("network,model=7", True),
+        ("network,model=7,by=value", True),
+        ("network,model=7,epsilon=0.1", False),
+        ("network,model=7,temperature=1", False),
+        ("abalone_search:2,ties=first", True),
+        ("abalone_search:2", False),
+        ("abalone_search:50ms,ties=first", False),
+        ("rhombus_search:3,ties=fixed", True),
+        ("rhombus_search:3", False),
+        ("rhombus_search:50ms,ties=fixed", False),
+        ("rhombus_pool:2,model=7,ties=fixed", True),
+        ("rhombus_pool:2,model=7", False),
+        ("alpha_beta:3", False),
+        ("uct:100", False),
+        ("random", False),
+        ("player 1", False),
+    ],
+)
+def test_players_whose_moves_have_no_chance_repeat_themselves(text, repeats):
+    assert Player.named(text).repeats_itself == repeats
+
+
+def test_players_without_chance_meet_once_from_every_opening(game):
+    players = (Player.named("network,model=1"), Player.model(2))
+    met = MatchTerms("m", game, players, seed=1, opening_plies=1, max_groups=100)
+    assert len(list(met.openings())) == 9
+    drawn = MatchTerms("m", game, (Player.named("network,model=1,epsilon=0.1"), Player.model(2)), 1, 1, 100)
+    assert len(list(drawn.openings())) == 100
+
+
 @pytest.mark.parametrize("text", ["mcts:5ms,model=7", f"mcts:{MOST_IN_BLOCKS + 1},model=7", "network,model=7", "random"])
 def test_players_with_a_time_budget_or_without_such_a_search_are_agents_in_threads(game, text):
     assert MatchSettings().search_of(Player(text), game.spec()) is None

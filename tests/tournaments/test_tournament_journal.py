@@ -54,6 +54,14 @@ def test_a_journal_of_other_terms_is_rejected_with_the_difference(directory):
         known(directory, TERMS | {"players": ["a"]})
 
 
+def test_a_journal_of_another_search_is_rejected_also_where_one_of_them_names_none(tmp_path):
+    with ResultJournal(tmp_path / "cup", TERMS | {"search": "root=gumbel"}):
+        pass
+    for other in ({}, {"search": "root=gumbel,considered=4"}):
+        with pytest.raises(RunDirectoryError, match='search="root=gumbel", want'):
+            known(tmp_path / "cup", TERMS | other)
+
+
 def test_a_journal_in_use_is_rejected(directory):
     with ResultJournal(directory, TERMS), pytest.raises(RunDirectoryError, match="in use by another tournament"):
         known(directory)

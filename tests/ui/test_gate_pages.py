@@ -108,7 +108,14 @@ async def test_pages_of_matches_lead_from_the_newest_to_the_oldest_although_a_ne
 def listed(*versions: int) -> MatchList:
     """Return the list of matches of versions against version 1, each without games."""
     about = {"id": "", "kind": "", "opponent": 1, "state": "decided", "status": "", "reason": "", "pairs": 0}
-    scores = {"wins": 0, "draws": 0, "losses": 0, "pentanomial": (0, 0, 0, 0, 0), "log_likelihood_ratio": 0.0}
+    scores = {
+        "wins": 0,
+        "draws": 0,
+        "losses": 0,
+        "pentanomial": (0, 0, 0, 0, 0),
+        "is_begun": False,
+        "log_likelihood_ratio": 0.0,
+    }
     bounds = {"share": 0.5, "share_low": 0.0, "share_high": 1.0, "llr_low": None, "llr_high": None}
     rows = [MatchRow.model_validate({**about, **scores, **bounds, "version": version}) for version in versions]
     return MatchList(matches=tuple(rows), total=len(rows), next_before=None, rule="", fault="")

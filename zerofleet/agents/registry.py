@@ -16,10 +16,15 @@ from zerofleet.agents.base import Agent, Evaluate
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["AGENTS", "AgentKind", "make_agent"]
+__all__ = ["AGENTS", "AgentKind", "make_agent", "repeats_itself"]
 
 
 Make: TypeAlias = Callable[[Spelling, Game, Evaluate | None], Agent]
+Repeats: TypeAlias = Callable[[Spelling], bool]
+
+
+def _never(spelling: Spelling) -> bool:
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class AgentKind:
     """One-line description."""
     make: Make
     """Factory; raises `InvalidRequest`."""
+    repeats: Repeats = _never
+    """Whether an agent repeats a game given the same opposing moves; most break ties at random. Raises `InvalidRequest`."""
 
 
 def _made_by(module: str, function: str = "from_spelling") -> Make:
@@ -42,6 +49,16 @@ def _made_by(module: str, function: str = "from_spelling") -> Make:
         return factory(spelling, game, evaluate)
 
     return make
+
+
+def _told_by(module: str, function: str = "repeats_itself") -> Repeats:
+    """Return that function of a module of `zerofleet.agents`, which is imported at the first call."""
+
+    def repeats(spelling: Spelling) -> bool:
+        known: Repeats = getattr(import_module(f"zerofleet.agents.{module}"), function)
+        return known(spelling)
+
+    return repeats
 
 
 def _best_response(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> Agent:
@@ -95,16 +112,19 @@ AGENTS = {
         "rhombus_search:DEPTH",
         "for chinese_checkers_rhombus: heuristic search, such as rhombus_search:4, :200ms or the selective :6,top=6",
         _made_by("by_game.rhombus"),
+        _told_by("by_game.rhombus"),
     ),
     "rhombus_pool": AgentKind(
         "rhombus_pool:DEPTH,model=VERSION",
         "for chinese_checkers_rhombus: the heuristic search among the six best moves by a model of values",
         _made_by("by_game.rhombus", "pool_from_spelling"),
+        _told_by("by_game.rhombus", "pool_repeats_itself"),
     ),
     "abalone_search": AgentKind(
         "abalone_search:DEPTH",
         "for abalone: alpha-beta with a heuristic evaluation, such as abalone_search:3,evaluation=strong or :50ms",
         _made_by("by_game.abalone"),
+        _told_by("by_game.abalone"),
     ),
     "rock_paper_scissors_order": AgentKind(
         "rock_paper_scissors_order:N",
@@ -130,11 +150,13 @@ AGENTS = {
         "network,model=VERSION",
         "a model without search: the move of highest policy, or with by=value the move to the position of highest value",
         _made_by("model.network"),
+        _told_by("model.network"),
     ),
     "mcts": AgentKind(
         "mcts:SIMULATIONS,model=VERSION",
         "the self-play search with its own budget, such as mcts:400,model=7 or mcts:200ms,model=7",
         _made_by("model.mcts"),
+        _told_by("model.mcts"),
     ),
 }
 """Kinds of agents by name."""
@@ -156,6 +178,13 @@ def make_agent(text: str, game: Game, *, evaluate: Evaluate | None = None) -> Ag
     if kind is None:
         raise InvalidRequest(f"no agent is called {spelling.name!r}; {_known(spelling.name)}")
     return kind.make(spelling, game, evaluate)
+
+
+def repeats_itself(text: str) -> bool:
+    """See `AgentKind.repeats`; False for an unknown agent. Raises `InvalidRequest`."""
+    spelling = Spelling.parse(text)
+    kind = AGENTS.get(spelling.name)
+    return kind is not None and kind.repeats(spelling)
 
 
 def _known(name: str) -> str:

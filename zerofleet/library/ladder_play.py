@@ -106,17 +106,17 @@ def run_ladder(
     """
     header = read_header(paths.root)
     champions = spaced(_champions(paths, game), every)
+    budget = default_simulations(game.spec()) if simulations is None else simulations
     plan = LadderPlan(
         game=game,
         rungs=_rungs(rungs, game),
         versions=tuple(champion.version for champion in champions),
         games=games,
-        simulations=default_simulations(game.spec()) if simulations is None else simulations,
+        simulations=budget,
         opening_plies=preset(game, header.preset).gate.opening_plies if opening_plies is None else opening_plies,
         seed=seed,
-        search=str(parse_search(search)),
+        search=str(parse_search(search).resolved(game.spec(), budget)),  # rejects options that do not suit the game
     )
-    _settings(plan, slots=1).search(game.spec())  # rejects options that do not suit the game
     return RunLadder(paths, header, tuple(champions), plan)
 
 

@@ -14,6 +14,8 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.library import background
 from zerofleet.library.runs import Model, Run
+from zerofleet.search.block import LAST_SEED
+from zerofleet.search.deadline import MOST_SIMULATIONS
 from zerofleet.search.settings import default_simulations
 from zerofleet.strength.matches import MatchSummary, Scoreboard
 from zerofleet.strength.matches.meeting import meet, terms_of_games
@@ -91,6 +93,10 @@ async def _match(
         raise InvalidRequest(f"a match has at least 1 game, got games={games}")
     runs = {player.run.path.resolve(): player.run for player in players if isinstance(player, Model)}
     played = _game_of(list(runs.values()), game)
+    bounds = {"seed": LAST_SEED, "opening_plies": played.spec().max_plies, "simulations": MOST_SIMULATIONS}
+    for (name, most), value in zip(bounds.items(), (seed, opening_plies, simulations), strict=True):
+        if value is not None and not 0 <= value <= most:
+            raise InvalidRequest(f"{name}={value} is out of range; give 0 to {most:,}")
     names = [player if isinstance(player, str) else _name_of(player, among=len(runs)) for player in players]
     default = next(iter(runs.values())).path if len(runs) == 1 else None
     chosen = await asyncio.to_thread(entrants, names, played, default, note=_nothing, several_runs=True)

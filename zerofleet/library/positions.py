@@ -19,6 +19,7 @@ from games.notation import legal_names
 from games.pictures import seen_picture
 from games.positions import drawing, final_scores, move_names, read_moves, replay
 from zerofleet.contracts.naming import model_name
+from zerofleet.search.block import LAST_SEED
 
 __all__ = ["Position", "position"]
 
@@ -36,6 +37,8 @@ def position(game: str | Game, moves: Sequence[str] | str = (), *, seed: int = 0
         GameError: No such game or seat, or a move cannot be read or is not legal.
     """
     played = make(game) if isinstance(game, str) else game
+    if not 0 <= seed <= LAST_SEED:
+        raise InvalidParameters(f"seed={seed} is out of range; give 0 to {LAST_SEED:,}")
     actions = read_moves(played, moves if isinstance(moves, str) else " ".join(moves), seed)
     return Position(played, tuple(move_names(played, actions, seed)), seed, _seat(played, viewer))
 

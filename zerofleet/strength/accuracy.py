@@ -157,8 +157,9 @@ class _SmallYardstick:
         self._agent = PerfectAgent(game)
 
     def keeping(self, state: State) -> list[int]:
-        actions: list[int] = self._agent.analyse(state).best().tolist()
-        return actions
+        found = self._agent.analyse(state)
+        keeping: list[int] = found.actions[np.sign(found.values) == np.sign(found.values.max())].tolist()
+        return keeping
 
     def lost(self, state: State, action: int) -> float:
         found = self._agent.analyse(state)

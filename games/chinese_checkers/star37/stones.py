@@ -61,6 +61,13 @@ class Star37Drawings:
             raise InvalidDrawing(f"players {listed} have filled their end zones, so the game is over; draw an earlier position")
         spots = sum(int(board.FIELD_SPOTS[seat, field]) for seat, word in enumerate(words) for field in _fields(word))
         first = finished[0] + 1 if finished else 0
+        for seat in range(_PLAYERS):
+            zone = int(board.END_SPOTS[seat])
+            if finished and seat not in finished and spots & zone == zone:
+                raise InvalidDrawing(
+                    f"player {first} has finished and the end zone of player {seat + 1} is full, so the game is over; draw an "
+                    "earlier position"
+                )
         state = new_state(self._game)
         state[0] = np.uint64(spots | first << _WHERE_FIRST | player << _WHERE_PLIES)
         state[1] = np.uint64(words[0] | words[1] << 32)

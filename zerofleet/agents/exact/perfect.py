@@ -50,7 +50,7 @@ class _Memory(NamedTuple):
 
 
 class PerfectAgent:
-    """Chooses uniformly among the moves that keep the value of the position; for games that pass `require_small`."""
+    """Chooses uniformly among the moves of the best score; for games that pass `require_small`."""
 
     name = "perfect"
 

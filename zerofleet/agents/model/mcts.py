@@ -126,11 +126,8 @@ def match_search(text: str, spec: GameSpec) -> tuple[SearchSettings, ModelVersio
     return _search(budget, budget.amount, options, spec), ModelVersion(options.model)
 
 
-def repeats_itself(text: str) -> bool:
-    """Return whether a player is an `mcts` that repeats a game given the same opposing moves. Raises `InvalidRequest`."""
-    spelling = Spelling.parse(text)
-    if spelling.name != "mcts":
-        return False
+def repeats_itself(spelling: Spelling) -> bool:
+    """See `AgentKind.repeats`."""
     budget, options = _read(spelling)
     return budget.unit == "simulations" and not options.temperature
 

@@ -103,6 +103,12 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
     return NetworkAgent(game, options, evaluate=evaluate)
 
 
+def repeats_itself(spelling: Spelling) -> bool:
+    """See `AgentKind.repeats`. Moves of equal appeal, between which the draw is random, are rare."""
+    options = spelling.options(NetworkOptions)
+    return not options.temperature and not options.epsilon
+
+
 def softmax(appeal: np.ndarray, temperature: float) -> np.ndarray:
     """Return probabilities proportional to exp(appeal / temperature), float64 [n].
 

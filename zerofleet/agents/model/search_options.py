@@ -62,7 +62,7 @@ class SearchOptions(AgentOptions):
     @model_validator(mode="after")
     def _has_effect(self) -> Self:
         """Reject an option without effect: the terms of a match would name a difference between equal searches."""
-        if self.considered is not None and self.root != "gumbel":
+        if self.considered is not None and self.root == "puct":
             raise ValueError("considered needs root=gumbel")
         if self.u == "literal" and (idle := [name for name in ("c", "base", "fpu") if getattr(self, name) is not None]):
             raise ValueError(f"u=literal has no {', '.join(idle)}; leave out {', '.join(idle)}")
@@ -72,6 +72,22 @@ class SearchOptions(AgentOptions):
             raise ValueError("temperature needs root=puct; root=gumbel plays the winner of sequential halving")
         return self
 
+    @property
+    def identity(self) -> str:
+        """Text of the options in the records of a ladder or a tournament, without `root=puct`.
+
+        Records from before the root of a match was chosen by the game name none, and their models searched with PUCT.
+        """
+        return str(self.model_copy(update={"root": None}) if self.root == "puct" else self)
+
+    def resolved(self, spec: GameSpec, simulations: int) -> SearchOptions:
+        """Return these options with the root written where a match has a Gumbel one by itself, so that records name it.
+
+        Raises `InvalidRequest` if they do not suit the game.
+        """
+        root = self.applied(SearchSettings.for_match(spec, simulations), spec).root_policy
+        return self.model_copy(update={"root": "gumbel"}) if root == "gumbel" else self
+
     def applied(self, settings: SearchSettings, spec: GameSpec) -> SearchSettings:
         """Return the settings with these options; raises `InvalidRequest` if they do not suit the game."""
         self._require_suitable(spec)
@@ -80,6 +96,8 @@ class SearchOptions(AgentOptions):
             changes |= {"temperature": self.temperature, "temperature_end": self.temperature}
         if self.root is None and (self.temperature or self.u == "literal"):
             changes["root_policy"] = "puct"
+        if self.considered is not None and changes.get("root_policy", settings.root_policy) != "gumbel":
+            raise InvalidRequest(f"search options {self}: considered needs root=gumbel")
         try:
             return SearchSettings.model_validate(settings.model_dump() | changes)
         except ValidationError as error:

@@ -16,7 +16,7 @@ import typer
 
 from games.core import Game
 from zerofleet.agents import make_agent
-from zerofleet.agents.model.search_options import SearchOptions, parse_search
+from zerofleet.agents.model.search_options import parse_search
 from zerofleet.cli import screen
 from zerofleet.cli.commands.tournament_report import show_tournament
 from zerofleet.cli.options import (
@@ -34,7 +34,7 @@ from zerofleet.cli.options import (
 from zerofleet.evaluators.of_runs import evaluating_runs
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.charts import rating_chart, require_drawable
-from zerofleet.strength.matches import GameResult, MatchSettings, Scoreboard, read_openings
+from zerofleet.strength.matches import GameResult, Scoreboard, read_openings
 from zerofleet.strength.matches.play import usable_cores
 from zerofleet.strength.tournaments import (
     Duel,
@@ -96,14 +96,17 @@ def tournament(
         require_drawable(plot)
     game = game_or_that_of_run(game_name, parameters, run_dir or run_named_in(names))
     chosen = entrants(names, game, run_dir, note=screen.note, several_runs=True)
+    budget = chosen_simulations(game, simulations)
+    options = parse_search(search).resolved(game.spec(), budget)  # rejects options that do not suit the game
+    has_model = any(player.version is not None for player in chosen.players)
     terms = TournamentTerms(
         game=game,
         players=chosen.players,
         games=games,
         seed=seed,
         opening_plies=opening_plies,
-        simulations=chosen_simulations(game, simulations),
-        search=str(_suitable(search, game)),
+        simulations=budget,
+        search=str(options) if has_model else search,
         given_openings=None if openings is None else read_openings(game, openings),
         tables=not pairs and game.spec().num_players > 2 and len(names) >= game.spec().num_players,
     )
@@ -167,13 +170,6 @@ async def _workers(stack: AsyncExitStack, request: _Request, *, games: int) -> l
         return [await stack.enter_async_context(ProcessWorker(setup)) for _ in range(count)]
     evaluator = await stack.enter_async_context(evaluating_runs(addresses, game))
     return [LocalWorker(game, evaluator, make_agent=make_agent, simulations=simulations, search=search)]
-
-
-def _suitable(search: str, game: Game) -> SearchOptions:
-    """Return the options of the models' search; raises `InvalidRequest` for options that do not suit the game."""
-    options = parse_search(search)
-    MatchSettings(options=options).search(game.spec())
-    return options
 
 
 def _csv(duels: Sequence[Duel]) -> str:

@@ -126,8 +126,12 @@ class LadderBook:
 
     def matches(self, *, simulations: int, opening_plies: int, search: str = "") -> list[Match]:
         """Return the matches that can be rated together: those with equal search of the models and opening length."""
-        searches = {(0, ""), (simulations, search)}  # the first: matches without models
-        return [m for m in self._known if m.opening_plies == opening_plies and (m.simulations, m.search) in searches]
+
+        def belongs(match: Match) -> bool:
+            searched = (simulations, search) if match.has_model else (0, "")
+            return match.opening_plies == opening_plies and (match.simulations, match.search) == searched
+
+        return [match for match in self._known if belongs(match)]
 
     def ratings(self, matches: Iterable[Match]) -> list[Rating]:
         """Return the ratings from all games of the matches, strongest first, the anchor at 0."""

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
 from games.core import Game
+from zerofleet.agents.model.search_options import parse_search
 from zerofleet.strength.matches import MatchTerms, Player
 
 __all__ = ["LadderPlan", "Match", "spaced"]
@@ -39,7 +40,12 @@ class Match:
     opening_plies: int
     seed: int
     search: str = ""
-    """Options of the models' search (`SearchOptions`); empty also in a match without models."""
+    """Options of the models' search (`SearchOptions.identity`); empty also in a match without models."""
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model plays in it."""
+        return any(Player.named(name).version is not None for name in (self.first, self.second))
 
     @property
     def match_id(self) -> str:
@@ -75,7 +81,7 @@ class LadderPlan:
     opening_plies: int
     seed: int
     search: str = ""
-    """Options of the models' search, as written by `SearchOptions`."""
+    """Options of the models' search, as written by `SearchOptions.resolved`."""
 
     @property
     def groups(self) -> int:
@@ -120,9 +126,8 @@ class LadderPlan:
         return MatchTerms("probe", self.game, (first, second), seed=0, opening_plies=0, max_groups=1).games_per_group
 
     def _match(self, first: str, second: str) -> Match:
-        with_model = any(Player.named(name).version is not None for name in (first, second))
-        simulations, search = (self.simulations, self.search) if with_model else (0, "")
-        return Match(first, second, simulations, self.opening_plies, self.seed, search)
+        match = Match(first, second, self.simulations, self.opening_plies, self.seed, parse_search(self.search).identity)
+        return match if match.has_model else replace(match, simulations=0, search="")
 
 
 def spaced(entries: Sequence[Entry], every: int) -> list[Entry]:

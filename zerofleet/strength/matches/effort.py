@@ -21,8 +21,8 @@ class Effort:
     nodes: _Count = 0
     """As counted by agents (`Choice.nodes`); for a model, visits of its search."""
     time_s: _Duration = 0.0
-    """For an agent, time from question to answer. For a model, whose games are searched concurrently, its share of the time of
-    all steps: machine time of the move, not latency."""
+    """For an agent, time of its choice, without its wait for a thread. For a model, whose games are searched concurrently, its
+    share of the time of all steps: machine time of the move, not latency."""
 
     cpu_s: _Duration = 0.0
     """Processor time of an agent's thread; 0 for a model."""

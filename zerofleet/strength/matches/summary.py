@@ -84,7 +84,7 @@ class MatchSummary:
         )
 
 
-def summarise(terms: MatchTerms, standing: Standing, results: Sequence[GameResult] = ()) -> MatchSummary:
+def summarise(terms: MatchTerms, standing: Standing, results: Sequence[GameResult]) -> MatchSummary:
     """Summarise the standing of a match between two players and its results."""
     names = (terms.players[0].name, terms.players[1].name)
     low, high = standing.interval

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from games.core import Game
-from zerofleet.agents.model import mcts
+from zerofleet.agents.registry import repeats_itself
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches.openings import Opening, draw_openings, position_key
@@ -62,7 +62,7 @@ class Player:
     @property
     def repeats_itself(self) -> bool:
         """Whether it repeats a game given the same opposing moves. Most agents break ties at random."""
-        return self.version is not None or mcts.repeats_itself(self.text)
+        return self.version is not None or repeats_itself(self.text)
 
 
 @dataclass(frozen=True, slots=True)

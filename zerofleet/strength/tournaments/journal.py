@@ -82,10 +82,10 @@ def _require_same(line: bytes, terms: Mapping[str, object], path: Path) -> None:
     if schema != SCHEMA:
         raise RunDirectoryError(f"{path} has schema {schema}, this version reads {SCHEMA}; choose another --dir")
     wanted: dict[str, Any] = json.loads(json.dumps(terms))
-    for name, value in wanted.items():
-        if known.get(name) != value:
+    for name in dict.fromkeys([*wanted, *known]):
+        if known.get(name) != wanted.get(name):
             raise RunDirectoryError(
-                f"{path.parent} holds a tournament with {name}={_short(known.get(name))}, want {_short(value)}; "
+                f"{path.parent} holds a tournament with {name}={_short(known.get(name))}, want {_short(wanted.get(name))}; "
                 "repeat its terms to resume, or choose another --dir"
             )
 

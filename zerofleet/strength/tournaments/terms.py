@@ -16,6 +16,7 @@ import numpy as np
 
 from games.core import Game
 from games.positions import parameters_text
+from zerofleet.agents.model.search_options import parse_search
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches import MatchTerms, Opening, Player, position_key
 
@@ -72,7 +73,7 @@ class TournamentTerms:
             "simulations": self.simulations,
             "openings": None if given is None else [[opening.seed, *opening.moves] for opening in given],
             "tables": self.tables,
-            **({"search": self.search} if self.search else {}),  # absent from tournaments begun before it existed
+            **({"search": search} if (search := parse_search(self.search).identity) else {}),  # absent without options
         }
 
     def _meeting(self, players: tuple[Player, ...]) -> MatchTerms:

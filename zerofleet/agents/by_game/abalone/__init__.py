@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from zerofleet.agents.by_game.abalone.agent import AbaloneSearchAgent, AbaloneSearchOptions, from_spelling
+from zerofleet.agents.by_game.abalone.agent import AbaloneSearchAgent, AbaloneSearchOptions, from_spelling, repeats_itself
 from zerofleet.agents.by_game.abalone.thinking import Searched, SearchOptions, think
 
-__all__ = ["AbaloneSearchAgent", "AbaloneSearchOptions", "SearchOptions", "Searched", "from_spelling", "think"]
+__all__ = [
+    "AbaloneSearchAgent",
+    "AbaloneSearchOptions",
+    "SearchOptions",
+    "Searched",
+    "from_spelling",
+    "repeats_itself",
+    "think",
+]

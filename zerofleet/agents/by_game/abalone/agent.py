@@ -74,6 +74,11 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
     return AbaloneSearchAgent(game, read_budget(spelling), spelling.options(AbaloneSearchOptions))
 
 
+def repeats_itself(spelling: Spelling) -> bool:
+    """See `AgentKind.repeats`."""
+    return spelling.options(AbaloneSearchOptions).ties == "first" and not read_budget(spelling).is_time
+
+
 def _abalone(name: str, game: Game) -> Abalone:
     """Return the game as `Abalone`; raises `InvalidRequest` for another game."""
     if not isinstance(game, Abalone):

@@ -17,7 +17,15 @@ work          buffers of the search
 
 from __future__ import annotations
 
-from zerofleet.agents.by_game.rhombus.agent import RhombusSearchAgent, SearchOptions, from_spelling
+from zerofleet.agents.by_game.rhombus.agent import RhombusSearchAgent, SearchOptions, from_spelling, repeats_itself
 from zerofleet.agents.by_game.rhombus.pooled import from_spelling as pool_from_spelling
+from zerofleet.agents.by_game.rhombus.pooled import repeats_itself as pool_repeats_itself
 
-__all__ = ["RhombusSearchAgent", "SearchOptions", "from_spelling", "pool_from_spelling"]
+__all__ = [
+    "RhombusSearchAgent",
+    "SearchOptions",
+    "from_spelling",
+    "pool_from_spelling",
+    "pool_repeats_itself",
+    "repeats_itself",
+]

@@ -164,8 +164,16 @@ class RhombusSearchAgent:
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> RhombusSearchAgent:
     """Return the agent written `rhombus_search:4`."""
-    budget = Budget.parse(spelling.argument, bare="plies", allowed=("plies", "nodes", "ms"))
-    return RhombusSearchAgent(game, budget, spelling.options(SearchOptions))
+    return RhombusSearchAgent(game, _budget(spelling), spelling.options(SearchOptions))
+
+
+def repeats_itself(spelling: Spelling) -> bool:
+    """See `AgentKind.repeats`."""
+    return spelling.options(SearchOptions).ties == "fixed" and not _budget(spelling).is_time
+
+
+def _budget(spelling: Spelling) -> Budget:
+    return Budget.parse(spelling.argument, bare="plies", allowed=("plies", "nodes", "ms"))
 
 
 def _level(options: SearchOptions) -> int:

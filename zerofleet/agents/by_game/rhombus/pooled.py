@@ -122,3 +122,8 @@ def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> 
     if not options.model:
         raise InvalidRequest(f"{str(spelling)!r} needs the version of a model, such as rhombus_pool:3,model=7")
     return RhombusPoolAgent(game, plies, options, evaluate=evaluate)
+
+
+def repeats_itself(spelling: Spelling) -> bool:
+    """See `AgentKind.repeats`."""
+    return spelling.options(PoolOptions).ties == "fixed"
