@@ -42,7 +42,6 @@ ELSEWHERE = (
     (r"^docker |\.env\b", "needs Docker: tests/compose"),
     (r"^kubectl |^make images", "needs a cluster and images: tests/deploy"),
     (r"--address 127\.0\.0\.1:8002", "asks the cluster of Docker"),
-    (r"^pip install '", "installs a release"),
     (r"^make run", "the same as the next command, after an installation"),
 )
 """Patterns of commands that are not executed, with the reason."""
