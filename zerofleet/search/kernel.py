@@ -185,7 +185,7 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
     simulations, hits = 0, 0
     while True:
         # Without a budget only a proven root is looked at: a proof from below names no winning move.
-        wanted = slot.budget > 0 or is_proven(tree.nodes, wide(ROOT))
+        wanted = slot.budget > 0 or (slot.budget == 0 and is_proven(tree.nodes, wide(ROOT)))
         if settings.proofs and not slot.looked and root.kind == EXPANDED and wanted:
             look_ahead(game, tree.nodes, tree.edges, tree.states[ROOT], ahead)
             slot.looked = 1
