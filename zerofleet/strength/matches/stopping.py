@@ -89,7 +89,7 @@ class SequentialTest:
         if undecided and not is_last:
             return None
         conclusion = f"{self.sprt.conclusion(verdict)}{' at the last game' if undecided else ''}"
-        bounds = f"log-likelihood ratio {evidence:.2f} in ({self.sprt.lower:.2f}, {self.sprt.upper:.2f})"
+        bounds = f"log-likelihood ratio {evidence:.2f}, bounds {self.sprt.lower:.2f} and {self.sprt.upper:.2f}"
         passes = self.undecided_passes if undecided else verdict is Verdict.STRONGER
         return Decision(passes, f"{conclusion}: {_score_text(standing)}, {bounds}", undecided)
 
