@@ -164,7 +164,7 @@ def test_a_search_that_is_misspelt_or_unsuitable_is_rejected(zerofleet, run_with
 
 def test_the_elo_of_a_match_won_outright_is_null_in_json():
     terms = MatchTerms("m", make("tic_tac_toe"), (Player("a"), Player("b")), seed=0, opening_plies=0, max_groups=2)
-    clean = summarise(terms, Standing((1.0, 1.0), {(0, 1): SeatTally(2, 0, 0), (1, 0): SeatTally(2, 0, 0)}))
+    clean = summarise(terms, Standing((1.0, 1.0), {(0, 1): SeatTally(2, 0, 0), (1, 0): SeatTally(2, 0, 0)}), ())
     assert clean.elo is None
     assert clean.elo_high is None
     assert clean.elo_low > -400

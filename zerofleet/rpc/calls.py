@@ -59,10 +59,11 @@ async def all_of(calls: Iterable[Coroutine[Any, Any, Reply]]) -> list[Reply]:
     try:
         await asyncio.wait(begun, return_when=asyncio.FIRST_EXCEPTION)
         return [call.result() for call in begun if call.done()]  # of all calls, unless one raises
-    finally:
+    except (Exception, asyncio.CancelledError):  # not GeneratorExit, of a coroutine that is dropped with its loop
         for call in begun:
             call.cancel()
         await to_its_end(asyncio.gather(*begun, return_exceptions=True))
+        raise
 
 
 async def to_its_end(work: asyncio.Future[Reply], then: Callable[[Reply], None] = lambda reply: None) -> Reply:
