@@ -39,7 +39,11 @@ def test_rows_become_columns_and_a_line_cut_short_is_left_out(tmp_path: Path) ->
 def test_damaged_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     whole = '{"at": "1970-01-01T00:01:00+00:00", "elapsed_s": 2, "games": 3}\n'
     damaged = ['{"at": "1970-01-01T00:0', "[1, 2]", '{"at": "yesterday", "elapsed_s": 2}', '{"at": 5}', "\x00\x00\x00"]
-    damaged += ['{"elapsed_s": 2, "games": 4}', '{"at": "1970-01-01T00:01:00+00:00", "games": 4}']
+    damaged += [
+        f'{{"at": "1970-01-01T00:01:00+00:00", "elapsed_s": 1{"0" * 400}}}',
+        '{"elapsed_s": 2, "games": 4}',
+        '{"at": "1970-01-01T00:01:00+00:00", "games": 4}',
+    ]
     (tmp_path / "run.jsonl").write_text(whole + "".join(f"{line}\n" for line in damaged) + whole)
     (tmp_path / "trainer.jsonl").write_text('{"step": 9}\n{"time": 5.0, "step": 1}\n{"time": NaN, "step": 9}\n')
     metrics = read_metrics(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -133,7 +134,8 @@ def _run_row(stored: dict[str, Any]) -> dict[str, Any]:
 def _timed(row: dict[str, Any], *times: str) -> dict[str, Any]:
     """Return a row if it has its times; raises `ValueError` for a damaged one, which would have no place on any axis."""
     for name in times:
-        if isinstance(time_s := row.get(name), bool) or not isinstance(time_s, int | float) or not math.isfinite(time_s):
+        time_s = row.get(name)
+        if isinstance(time_s, bool) or not isinstance(time_s, int | float) or not abs(time_s) <= sys.float_info.max:
             raise ValueError(f"{name} is {time_s!r}; want a number of seconds")
     return row
 
