@@ -25,7 +25,6 @@ from ui.event_stream import LOOK_EVERY_S
 from ui.faults import shown_fault
 from ui.model_servers import ModelServers
 from ui.searches import Searches
-from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.hints import outlook_kinds
@@ -35,7 +34,7 @@ from zerofleet.search import RootAnalysis
 from zerofleet.search.block import LAST_SEED
 from zerofleet.search.settings import default_simulations
 from zerofleet.search.watched import WatchedSearch
-from zerofleet.supervisor.entrants import Entrants, entrants, is_model, serving_agent, version_of
+from zerofleet.supervisor.entrants import Entrants, entrants, is_model, model_of, serving_agent, version_of
 
 __all__ = ["Seats", "Snapshot", "Table", "Tables", "UnknownTable", "Watched"]
 
@@ -389,6 +388,6 @@ def _require_no_budget(seats: Seats) -> None:
 
 
 def _entrants(name: str, game: Game, run: OpenRun | None) -> Entrants:
-    if run is None and "model" in dict(Spelling.parse(name).written):  # else one would be looked for outside of these pages
+    if run is None and model_of(name):  # else one would be looked for outside of these pages
         raise InvalidRequest(f"{name} plays with a model: choose the run that it belongs to")
     return entrants([name], game, None if run is None else run.paths.root, note=lambda text: None)

@@ -161,7 +161,7 @@ async def test_games_of_the_policy_alone_do_not_rate_a_model_that_searches(tmp_p
         assert "random" in elos(PLAN, book)
 
 
-async def test_games_with_the_root_of_before_are_those_of_root_puct(tmp_path):
+async def test_games_of_a_book_that_names_no_root_are_those_of_root_puct(tmp_path):
     with open_book(tmp_path) as book:
         await play(PLAN, book)  # as in a book from before the root was named
         ended, _ = await play(replace(PLAN, search="root=puct"), book)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from zerofleet.service.lifecycle import Service, serve_until_drained
+from zerofleet.service.lifecycle import Drain, Service, serve_until_drained
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.process_start import start_ticks
 from zerofleet.service.settings import ServiceSettings
@@ -31,6 +31,15 @@ async def get(port: int, path: str, request: bytes | None = None) -> tuple[int, 
     head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
     writer.close()
     return int(head.split()[1]), body
+
+
+def noting(events: list[str], name: str) -> Drain:
+    """Return a drain that notes its name."""
+
+    async def drain() -> None:
+        events.append(name)
+
+    return drain
 
 
 async def serve(main: Callable[[Service], Awaitable[None]], **values: object) -> int:
@@ -97,11 +106,8 @@ async def test_a_failing_drain_does_not_prevent_the_next() -> None:
         async def breaks() -> None:
             raise RuntimeError("no")
 
-        async def flush() -> None:
-            events.append("flush")
-
         service.on_drain("breaks", breaks)
-        service.on_drain("flush", flush)
+        service.on_drain("flush", noting(events, "flush"))
 
     assert await serve(main) == 0
     assert events == ["flush"]
@@ -137,10 +143,7 @@ async def test_two_signals_at_the_same_time_cancel_after_the_drains() -> None:
     events: list[str] = []
 
     async def main(service: Service) -> None:
-        async def flush() -> None:
-            events.append("flush")
-
-        service.on_drain("flush", flush)
+        service.on_drain("flush", noting(events, "flush"))
         service.ready()
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
@@ -178,10 +181,7 @@ async def test_work_that_fails_by_itself_has_closed_what_the_drains_would_use() 
     events: list[str] = []
 
     async def main(service: Service) -> None:
-        async def flush() -> None:
-            events.append("flush")
-
-        service.on_drain("flush", flush)
+        service.on_drain("flush", noting(events, "flush"))
         service.ready()
         raise ValueError("broken")
 

@@ -13,7 +13,6 @@ from toys.counting import SEATS, Counting
 import games
 from games import core
 from games.positions import final_scores, legal, replay
-from games.tic_tac_toe import TicTacToe
 from zerofleet.contracts.played import FULL_SEARCH, TARGET_UNIT
 from zerofleet.search import SearchBlock, SearchSettings
 from zerofleet.search.tree import DECIDED, PROVEN
@@ -387,40 +386,3 @@ def test_a_kept_root_that_the_look_ahead_proved_won_is_won_by_its_move():
     assert analysis.candidates.tolist() == [False, True]
     assert analysis.best_action == right
     assert analysis.value.tolist() == [-1.0, 1.0]
-
-
-# --- a kept root whose proof names no move -------------------------------------------------------------------------------
-
-
-class PlainTicTacToe(TicTacToe):
-    """Tic-tac-toe without the rule `may_end`, as a game of one's own may be: the search looks ahead at roots alone."""
-
-
-for _name, _rules in core._RULES.items():
-    if TicTacToe in _rules and _name != "may_end":
-        _rules[PlainTicTacToe] = _rules[TicTacToe]
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_root_proven_from_below_is_played_and_recorded_though_its_move_has_no_budget(temperature):
-    """After a reply that loses by force, the kept root is proven and none of its edges is marked as winning."""
-    game = PlainTicTacToe()
-    settings = SearchSettings(
-        simulations=30,
-        fast_simulations=0,
-        full_search_share=0.5,
-        dirichlet_fraction=0.0,
-        temperature=temperature,
-        temperature_end=temperature,
-    )
-    openings = [moves for moves, _ in random_positions(TIC_TAC_TOE, seed=1, games_count=400) if len(moves) == 4]
-    block = SearchBlock(game, settings, slots=len(openings))
-    for slot, opening in enumerate(openings):
-        block.begin(slot, seed=slot, versions=[1, 1], opening=opening)
-    drive(block, answer_uniform)
-    assert len(block.finished()) == len(openings)
-    for slot in block.finished():
-        played = block.take(slot)
-        replay(game, [int(move) for move in played.moves])  # raises for an illegal move
-        for move in played.searched:
-            assert move.visits.sum() or abs(int(move.target.sum()) - TARGET_UNIT) <= len(move.target)

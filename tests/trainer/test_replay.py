@@ -106,15 +106,21 @@ def test_a_false_record_is_rejected_by_the_replay_store(game, tmp_path, record):
 # -- deletion of old games ---------------------------------------------------------------------------------------------
 
 
-def small_files(directory, window, **options):
-    """Return a store whose files hold ten games when they arrive by tens."""
-    return Replay(window, GameLog.open(directory, writer=True, segment_bytes=400), **options)
+@pytest.fixture
+def of_100_games(game, tmp_path, accepted):
+    def make(**options):
+        """Return a store of 100 games in files of ten."""
+        log = GameLog.open(tmp_path, writer=True, segment_bytes=400)
+        replay = Replay(SampleWindow(game.spec(), SETTINGS), log, **options)
+        for begin in range(0, 100, 10):
+            replay.keep(accepted(replay, range(begin, begin + 10)))
+        return replay
+
+    return make
 
 
-def test_games_beyond_those_to_keep_are_deleted_once_two_checkpoints_need_none_of_them(game, tmp_path, accepted):
-    replay = small_files(tmp_path, SampleWindow(game.spec(), SETTINGS), kept_games=40)
-    for begin in range(0, 100, 10):
-        replay.keep(accepted(replay, range(begin, begin + 10)))
+def test_games_beyond_those_to_keep_are_deleted_once_two_checkpoints_need_none_of_them(of_100_games, accepted):
+    replay = of_100_games(kept_games=40)
     for needed in (50, 90, 70):
         replay.note_checkpoint([Mark(needed, 0)])
         before = replay.log.start_index
@@ -127,10 +133,8 @@ def test_games_beyond_those_to_keep_are_deleted_once_two_checkpoints_need_none_o
     replay.close()
 
 
-def test_games_that_a_checkpoint_needs_stay_however_few_are_to_be_kept(game, tmp_path, accepted):
-    replay = small_files(tmp_path, SampleWindow(game.spec(), SETTINGS), kept_games=1)
-    for begin in range(0, 100, 10):
-        replay.keep(accepted(replay, range(begin, begin + 10)))
+def test_games_that_a_checkpoint_needs_stay_however_few_are_to_be_kept(of_100_games, accepted):
+    replay = of_100_games(kept_games=1)
     for needed in (30, 60):
         replay.note_checkpoint([Mark(needed, 0)])
     replay.keep(accepted(replay, [100]))
@@ -138,10 +142,8 @@ def test_games_that_a_checkpoint_needs_stay_however_few_are_to_be_kept(game, tmp
     replay.close()
 
 
-def test_every_game_stays_by_default(game, tmp_path, accepted):
-    replay = small_files(tmp_path, SampleWindow(game.spec(), SETTINGS))
-    for begin in range(0, 100, 10):
-        replay.keep(accepted(replay, range(begin, begin + 10)))
+def test_every_game_stays_by_default(of_100_games, accepted):
+    replay = of_100_games()
     for needed in (60, 90):
         replay.note_checkpoint([Mark(needed, 0)])
     replay.keep(accepted(replay, [100]))
@@ -149,10 +151,8 @@ def test_every_game_stays_by_default(game, tmp_path, accepted):
     replay.close()
 
 
-def test_a_checkpoint_whose_games_were_deleted_is_reported(game, tmp_path, accepted):
-    replay = small_files(tmp_path, SampleWindow(game.spec(), SETTINGS))
-    for begin in range(0, 100, 10):
-        replay.keep(accepted(replay, range(begin, begin + 10)))
+def test_a_checkpoint_whose_games_were_deleted_is_reported(game, tmp_path, of_100_games):
+    replay = of_100_games()
     start = replay.log.drop_before(50)
     replay.close()
     with pytest.raises(RunDirectoryError, match=f"needs games from 0 on, the log begins with {start}"):

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from games.core import Game
 from zerofleet.agents.base import Agent, Evaluate
@@ -41,54 +41,43 @@ class AgentKind:
     """Whether an agent repeats a game given the same opposing moves; most break ties at random. Raises `InvalidRequest`."""
 
 
-def _made_by(module: str, function: str = "from_spelling") -> Make:
-    """Return the factory of a module of `zerofleet.agents`, which is imported at the first call."""
+def _lazily(module: str, name: str = "from_spelling") -> Callable[..., Any]:
+    """Return a function of a module of `zerofleet.agents`, which is imported at the first call."""
 
-    def make(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> Agent:
-        factory: Make = getattr(import_module(f"zerofleet.agents.{module}"), function)
-        return factory(spelling, game, evaluate)
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"zerofleet.agents.{module}"), name)(*arguments)
 
-    return make
-
-
-def _told_by(module: str, function: str = "repeats_itself") -> Repeats:
-    """Return that function of a module of `zerofleet.agents`, which is imported at the first call."""
-
-    def repeats(spelling: Spelling) -> bool:
-        known: Repeats = getattr(import_module(f"zerofleet.agents.{module}"), function)
-        return known(spelling)
-
-    return repeats
+    return call
 
 
 def _best_response(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> Agent:
-    from zerofleet.agents.exact import best_response  # noqa: PLC0415  (imported at the first call, as by `_made_by`)
+    from zerofleet.agents.exact import best_response  # noqa: PLC0415  (imported at the first call, as by `_lazily`)
 
     return best_response.from_spelling(spelling, game, lambda text: make_agent(text, game, evaluate=evaluate))
 
 
 AGENTS = {
-    "random": AgentKind("random", "any legal move", _made_by("simple.random")),
+    "random": AgentKind("random", "any legal move", _lazily("simple.random")),
     "greedy": AgentKind(
         "greedy",
         "the move with the best immediate gain, such as the most rows in Chinese Checkers",
-        _made_by("simple.greedy"),
+        _lazily("simple.greedy"),
     ),
     "alpha_beta": AgentKind(
         "alpha_beta:DEPTH",
         "for two players: searches DEPTH plies; alpha_beta:100000nodes or alpha_beta:50ms: as deep as the budget allows",
-        _made_by("depth_first.alpha_beta"),
+        _lazily("depth_first.alpha_beta"),
     ),
     "perfect": AgentKind(
-        "perfect", "exact solver, for connect_four and small games such as tic_tac_toe", _made_by("exact.perfect")
+        "perfect", "exact solver, for connect_four and small games such as tic_tac_toe", _lazily("exact.perfect")
     ),
     "max_n": AgentKind(
-        "max_n:DEPTH", "max^n search for any number of players, each maximising their own score", _made_by("depth_first.max_n")
+        "max_n:DEPTH", "max^n search for any number of players, each maximising their own score", _lazily("depth_first.max_n")
     ),
     "initialize": AgentKind(
         "initialize",
         "for first games: random moves with weight 4 if they gain ground, 2 if they hold it, 1 if they lose it",
-        _made_by("simple.initialize"),
+        _lazily("simple.initialize"),
     ),
     "best_response": AgentKind(
         "best_response:AGENT",
@@ -98,65 +87,65 @@ AGENTS = {
     "tic_tac_toe_rules": AgentKind(
         "tic_tac_toe_rules",
         "for tic_tac_toe: wins if it can, blocks if it must, takes the centre, else plays at random",
-        _made_by("by_game.tic_tac_toe"),
+        _lazily("by_game.tic_tac_toe"),
     ),
     "take_six_comparison": AgentKind(
-        "take_six_comparison", "for take_six: the card closest above the end of a shortest row", _made_by("by_game.take_six")
+        "take_six_comparison", "for take_six: the card closest above the end of a shortest row", _lazily("by_game.take_six")
     ),
     "take_six_comparison_plus": AgentKind(
         "take_six_comparison_plus",
         "for take_six: the card closest above the end of the row where it lands, unless that row is full",
-        _made_by("by_game.take_six"),
+        _lazily("by_game.take_six"),
     ),
     "rhombus_search": AgentKind(
         "rhombus_search:DEPTH",
         "for chinese_checkers_rhombus: heuristic search, such as rhombus_search:4, :200ms or the selective :6,top=6",
-        _made_by("by_game.rhombus"),
-        _told_by("by_game.rhombus"),
+        _lazily("by_game.rhombus"),
+        _lazily("by_game.rhombus", "repeats_itself"),
     ),
     "rhombus_pool": AgentKind(
         "rhombus_pool:DEPTH,model=VERSION",
         "for chinese_checkers_rhombus: the heuristic search among the six best moves by a model of values",
-        _made_by("by_game.rhombus", "pool_from_spelling"),
-        _told_by("by_game.rhombus", "pool_repeats_itself"),
+        _lazily("by_game.rhombus", "pool_from_spelling"),
+        _lazily("by_game.rhombus", "pool_repeats_itself"),
     ),
     "abalone_search": AgentKind(
         "abalone_search:DEPTH",
         "for abalone: alpha-beta with a heuristic evaluation, such as abalone_search:3,evaluation=strong or :50ms",
-        _made_by("by_game.abalone"),
-        _told_by("by_game.abalone"),
+        _lazily("by_game.abalone"),
+        _lazily("by_game.abalone", "repeats_itself"),
     ),
     "rock_paper_scissors_order": AgentKind(
         "rock_paper_scissors_order:N",
         "for rock_paper_scissors: counters the opponent's most frequent choice after their last N choices",
-        _made_by("by_game.rock_paper_scissors", "order_from_spelling"),
+        _lazily("by_game.rock_paper_scissors", "order_from_spelling"),
     ),
     "rock_paper_scissors_adaptive": AgentKind(
         "rock_paper_scissors_adaptive",
         "for rock_paper_scissors: learns the opponent's habits during a game and plays the best response",
-        _made_by("by_game.rock_paper_scissors_adaptive"),
+        _lazily("by_game.rock_paper_scissors_adaptive"),
     ),
     "rock_paper_scissors_constant": AgentKind(
         "rock_paper_scissors_constant:CHOICE",
         "for rock_paper_scissors: always rock, paper or scissors",
-        _made_by("by_game.rock_paper_scissors", "constant_from_spelling"),
+        _lazily("by_game.rock_paper_scissors", "constant_from_spelling"),
     ),
     "uct": AgentKind(
         "uct:SIMULATIONS",
         "Monte-Carlo tree search with random rollouts, for any number of players; uct:1000, uct:50ms, uct:1000,model=7",
-        _made_by("uct.agent"),
+        _lazily("uct.agent"),
     ),
     "network": AgentKind(
         "network,model=VERSION",
         "a model without search: the move of highest policy, or with by=value the move to the position of highest value",
-        _made_by("model.network"),
-        _told_by("model.network"),
+        _lazily("model.network"),
+        _lazily("model.network", "repeats_itself"),
     ),
     "mcts": AgentKind(
         "mcts:SIMULATIONS,model=VERSION",
         "the self-play search with its own budget, such as mcts:400,model=7 or mcts:200ms,model=7",
-        _made_by("model.mcts"),
-        _told_by("model.mcts"),
+        _lazily("model.mcts"),
+        _lazily("model.mcts", "repeats_itself"),
     ),
 }
 """Kinds of agents by name."""

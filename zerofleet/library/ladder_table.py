@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from games.positions import parameters_text
-from zerofleet.agents.model.search_options import parse_search
 from zerofleet.contracts.manifests import Champion
 from zerofleet.library.times import time_of, time_text
 from zerofleet.library.values import Value
@@ -85,7 +84,7 @@ def ladder_table(
 ) -> LadderTable:
     """Return the ratings of champions and rungs by all games in the book under the plan's conditions."""
     ratings = book.ratings(
-        book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, search=parse_search(plan.search).identity)
+        book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, search=plan.recorded_search)
     )
     by_name = {rating.name: rating for rating in ratings}
     return LadderTable(

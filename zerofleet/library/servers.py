@@ -40,7 +40,7 @@ class KeptServer:
             others = [version for version in self._served if version not in wanted]
             if self._own is not None and not await asyncio.to_thread(lambda own: own.is_listening, self._own):
                 await self._end()
-            if self._own is None or not versions <= set(self._served):
+            if self._own is None or not wanted <= set(self._served):
                 if live := await live_server(self._paths, self._game, sorted(versions)):
                     return live
                 if self._own is None:

@@ -184,9 +184,13 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
     root = tree.nodes[ROOT]
     simulations, hits = 0, 0
     while True:
-        # Without a budget only a proven root is looked at: a proof from below names no winning move.
-        wanted = slot.budget > 0 or (slot.budget == 0 and is_proven(tree.nodes, wide(ROOT)))
-        if settings.proofs and not slot.looked and root.kind == EXPANDED and wanted:
+        if (
+            settings.proofs
+            and not slot.looked
+            and root.kind == EXPANDED
+            # Without a budget only a proven root is looked at: a proof from below names no winning move.
+            and (slot.budget > 0 or (slot.budget == 0 and is_proven(tree.nodes, wide(ROOT))))
+        ):
             look_ahead(game, tree.nodes, tree.edges, tree.states[ROOT], ahead)
             slot.looked = 1
             _end_if_decided(tree.nodes, tree.edges, slot)

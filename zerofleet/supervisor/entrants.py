@@ -29,6 +29,7 @@ __all__ = [
     "entrants",
     "evaluator_of",
     "is_model",
+    "model_of",
     "run_named_in",
     "serving",
     "serving_agent",
@@ -66,7 +67,7 @@ def entrants(
     a line on the version of each `champion`. Agents get canonical names, so that two spellings of one agent are one player.
     Raises `InvalidRequest` for an unknown or unsuitable agent, `RunDirectoryError` and `ModelNotFound` for missing models.
     """
-    models = [_model_of(name) for name in names]
+    models = [model_of(name) for name in names]
     agents = {name: Player(make_agent(name, game).name) for name, model in zip(names, models, strict=True) if not model}
     roster = _Roster(game, run_dir, several_runs=several_runs)  # an unknown agent is rejected before the lookup of a run
     players = []
@@ -82,7 +83,7 @@ def run_named_in(names: Sequence[str]) -> Path | None:
 
     Raises `InvalidRequest` for a malformed name, `RunDirectoryError` for a run that does not exist.
     """
-    return next((named_run(where) for name in names if (where := _model_of(name).partition(_AT)[2])), None)
+    return next((named_run(where) for name in names if (where := model_of(name).partition(_AT)[2])), None)
 
 
 @dataclass(slots=True)
@@ -197,8 +198,8 @@ def _of_another_run(name: str) -> InvalidRequest:
     return InvalidRequest(f"{name!r} names a run after {_AT}; models of several runs meet in matches and tournaments only")
 
 
-def _model_of(name: str) -> str:
-    """Return the text of the model that a name denotes or, as an agent, asks; empty without one."""
+def model_of(name: str) -> str:
+    """Return the text of the model that a name denotes or, as an agent, asks; empty without one. Raises `InvalidRequest`."""
     return name if is_model(name) else dict(Spelling.parse(name).written).get(_MODEL, "")
 
 

@@ -84,6 +84,11 @@ class LadderPlan:
     """Options of the models' search, as written by `SearchOptions.resolved`."""
 
     @property
+    def recorded_search(self) -> str:
+        """Search of the models as `Match.search` has it."""
+        return parse_search(self.search).identity
+
+    @property
     def groups(self) -> int:
         """Number of groups in each match."""
         return math.ceil(self.games / self._games_per_group)
@@ -126,7 +131,7 @@ class LadderPlan:
         return MatchTerms("probe", self.game, (first, second), seed=0, opening_plies=0, max_groups=1).games_per_group
 
     def _match(self, first: str, second: str) -> Match:
-        match = Match(first, second, self.simulations, self.opening_plies, self.seed, parse_search(self.search).identity)
+        match = Match(first, second, self.simulations, self.opening_plies, self.seed, self.recorded_search)
         return match if match.has_model else replace(match, simulations=0, search="")
 
 
