@@ -116,7 +116,7 @@ def test_a_trainer_reads_games_and_cannot_administer(server):
 
 
 def test_the_documented_commands_read_and_delete_the_dead_letters(server):
-    page = (ROOT / "docs/operate.md").read_text()
+    page = (ROOT / "docs/troubleshooting.md").read_text()
     said = [shlex.split(line, comments=True) for line in re.findall(r"^\$ ask (.*)$", page, re.MULTILINE)]
     assert [words[0] for words in said] == ["XREVRANGE", "XDEL", "EVAL"]
     with client(server, "trainer", PASSWORDS["trainer"]) as trainer:

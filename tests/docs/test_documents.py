@@ -144,8 +144,8 @@ def test_texts_speak_of_the_product_only():
     assert found == []
 
 
-def test_the_operators_page_lists_every_metric_and_no_other():
-    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "operate.md").read_text(), re.MULTILINE)
+def test_the_page_on_metrics_lists_every_metric_and_no_other():
+    listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
     exposed = {
         name for service in ("selfplay_worker", "inference_server", "trainer", "gatekeeper") for name in metrics.names(service)
     }
