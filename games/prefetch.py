@@ -1,7 +1,7 @@
 """Memory prefetch from compiled code, an LLVM intrinsic that numba does not expose.
 
 Some programs spend most of their time on cache misses. Prefetching makes a solver, whose table is far larger than the caches,
-1.7 times as fast, and a search of 4,096 games 1.2 times (docs/results/speed.md).
+1.7 times as fast, and a search of 4,096 games 1.2 times (docs/results/speed_search.md).
 """
 
 from __future__ import annotations

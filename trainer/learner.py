@@ -32,7 +32,7 @@ __all__ = ["Learner", "LearnerState", "StepReport"]
 log = structlog.get_logger()
 
 _MAX_SKIPS_IN_A_ROW = 50
-_STATISTICS_BATCHES = 8  # the policy then differs by a tenth of what it changes to the next candidate (docs/results/speed.md)
+_STATISTICS_BATCHES = 8  # adds a tenth of what a policy changes until the next candidate (docs/results/speed_training.md)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 The interpreter of a trainer runs one thread at a time. A learner on a GPU hands over hundreds of short calls a step, and after
 each of them it may wait 5 ms for a thread that reads games: beside 1,000 games a second a step took five times as long
-(docs/results/speed.md). Entries are divided among the processes, and the calling thread sleeps meanwhile.
+(docs/results/speed_training.md). Entries are divided among the processes, and the calling thread sleeps meanwhile.
 """
 
 from __future__ import annotations
