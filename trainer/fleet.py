@@ -7,9 +7,10 @@ worker that forges the ids of others. For each worker, three traits of its last 
     outcome   the first seat won, lost, or neither
     opening   the first six moves, hashed into 64 classes
 
-Each trait is compared with the mean over the other workers, weighted equally whatever their number of games (a chi-squared
-test, as fishtest compares its workers). A worker is suspect when a trait differs both beyond chance and in more games than
-those of honest workers. The first games that a worker finishes are short ones, so it is not judged before its window is full.
+Each trait is compared with the mean over the other workers that still play, weighted equally whatever their number of games
+(a chi-squared test, as fishtest compares its workers). A worker is suspect when a trait differs both beyond chance and in more
+games than those of honest workers. The first games that a worker finishes are short ones, so it is not judged before its
+window is full.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = ["MAX_WORKERS", "WINDOW", "Fleet", "Traits"]
 
 WINDOW = 1_000  # games of a worker
 SHARE_WINDOW = 1_000  # games of the fleet over which shares are counted
-ABSENCE_S = 600.0  # a worker without a game for so long does not bound the share of the others
+ABSENCE_S = 600.0  # a worker without a game for so long neither bounds the share of the others nor is compared with
 MAX_WORKERS = 4_096  # the least recently active is evicted first
 CHECK_EVERY = 50  # games of a worker between two checks of it
 OTHERS = 2  # least number of workers with a full window to compare with
@@ -121,6 +122,7 @@ class Fleet:
         if len(self._workers) > MAX_WORKERS:
             forgotten, _ = self._workers.popitem(last=False)
             self.suspects.pop(forgotten, None)
+            metrics.SUSPECT_WORKERS.set(len(self.suspects))
         worker.seen_s = self._clock()
         worker.add(traits)
         if worker.is_known and worker.games % CHECK_EVERY == 0:
@@ -129,7 +131,10 @@ class Fleet:
     def _others_play(self) -> bool:
         """Return whether another worker than that of the last game sent one in the last `ABSENCE_S`."""
         other = next(islice(reversed(self._workers.values()), 1, None), None)
-        return other is not None and self._clock() - other.seen_s < ABSENCE_S
+        return other is not None and not self._is_absent(other)
+
+    def _is_absent(self, worker: _Worker) -> bool:
+        return self._clock() - worker.seen_s >= ABSENCE_S
 
     def _count(self, worker_id: str) -> None:
         self._admitted.append(worker_id)
@@ -145,7 +150,8 @@ class Fleet:
         others = [
             other.counts
             for name, other in self._workers.items()
-            if name != worker_id and other.is_known and name not in self.suspects
+            # Play changes as the network learns: windows of workers that left are of earlier play.
+            if name != worker_id and other.is_known and name not in self.suspects and not self._is_absent(other)
         ]
         if len(others) < OTHERS:
             return

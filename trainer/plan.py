@@ -30,13 +30,15 @@ class Plan:
         self._earlier_s = earlier_s
         self._clock = clock
         self._began_s = clock()
-        self._planned_s = earlier_s + max(0.0, end_s - wall_clock()) if end_s else float("inf")
+        self._planned_s = earlier_s + max(0.0, end_s - wall_clock()) if end_s else None
 
     @property
     def active_s(self) -> float:
         """Active time of all sessions."""
         return self._earlier_s + self._clock() - self._began_s
 
-    def progress(self) -> float:
-        """Return the share of the planned time that has passed, in [0, 1]; 0 without a planned end."""
+    def progress(self) -> float | None:
+        """Return the share of the planned time that has passed, in [0, 1]; None without a planned end."""
+        if self._planned_s is None:
+            return None
         return min(1.0, self.active_s / self._planned_s) if self._planned_s else 1.0

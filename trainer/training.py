@@ -116,7 +116,8 @@ class Training:
             if self.learner.steps_allowed() == 0 or self.candidate_due:
                 break
             self.traces.stepping(self.learner.state.step)
-            self.learner.progress = self._progress()
+            if (progress := self._progress()) is not None:  # else it stays at that of the checkpoint
+                self.learner.progress = progress
             report = self.learner.step()
             self.figures.add(report)
             metrics.TRAIN_STEPS.inc()

@@ -116,6 +116,15 @@ def test_honest_workers_with_different_settings_are_not_suspect():
     assert fleet.suspects == {}
 
 
+def test_workers_that_left_are_no_measure_for_those_that_play_after_them():
+    now_s = 0.0
+    fleet = Fleet(max_plies=MAX_PLIES, quarantines=True, clock=lambda: now_s)
+    play(fleet, {f"{name}-1": honest for name in "abcd"}, WINDOW + 50)
+    now_s += ABSENCE_S
+    assert not any(play(fleet, {f"{name}-2": one_opening for name in "abcd"}, 2 * WINDOW).values())
+    assert not fleet.suspects
+
+
 def test_of_only_two_workers_neither_is_suspect():
     fleet = Fleet(max_plies=MAX_PLIES, quarantines=True)
     assert not any(play(fleet, {"a": honest, "bad": short}, 2 * WINDOW).values())
@@ -165,3 +174,11 @@ def test_the_number_of_remembered_workers_is_bounded():
         fleet.admit(f"w{number}", *game)
     assert len(fleet._workers) == MAX_WORKERS
     assert len(fleet._shares) <= SHARE_WINDOW
+
+
+def test_a_suspect_that_is_forgotten_is_no_longer_counted():
+    fleet = Fleet(max_plies=MAX_PLIES)
+    play(fleet, {"a": honest, "b": honest, "bad": short}, WINDOW + 50)
+    assert metrics.SUSPECT_WORKERS._value.get() == 1
+    play(fleet, {f"w{number}": honest for number in range(MAX_WORKERS)}, 1)
+    assert metrics.SUSPECT_WORKERS._value.get() == 0

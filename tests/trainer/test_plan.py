@@ -47,11 +47,8 @@ def test_a_restarted_process_keeps_the_planned_end():
     assert second.progress() == pytest.approx(first.progress())
 
 
-def test_without_a_planned_end_no_share_passes():
-    clock = Clock(0.0)
-    one = plan(70.0, 0.0, clock)
-    clock.now_s = 1e6
-    assert one.progress() == 0.0
+def test_without_a_planned_end_there_is_no_share():
+    assert plan(70.0, 0.0, Clock(0.0)).progress() is None
 
 
 def test_a_planned_end_in_the_past_has_passed():

@@ -73,6 +73,19 @@ def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):
     assert third.accounts.active_s == active_s > 0
 
 
+def test_a_run_resumed_without_a_planned_end_stays_at_the_end_of_its_schedule(tmp_path, record, game):
+    never = {"samples_per_candidate": 10**6, "max_reuse": 1e9}
+    train = {**TRAIN, **never, "min_samples": 1, "schedule": "linear", "schedule_over": "plan"}
+    for planned_end_s in (1.0, 0.0):  # the first end has passed
+        training = open_training(settings_of(tmp_path, train=train, planned_end_s=planned_end_s), game)
+        uid, payload = record(0)
+        training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
+        training.train(0.05, lambda: False)
+        training.save()
+        training.replay.close()
+        assert training.learner.progress == 1.0
+
+
 def test_the_learner_follows_a_plan_that_the_caller_measures(tmp_path, record, game):
     train = {**TRAIN, "min_samples": 1, "max_reuse": 1e9, "schedule": "linear", "schedule_over": "plan"}
     training = open_training(settings_of(tmp_path, train=train, planned_end_s=1.0), game, progress=lambda: 0.25)
