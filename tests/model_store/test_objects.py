@@ -233,6 +233,30 @@ def test_an_access_error_states_the_remedy_and_no_secret(place, files, manifest,
         assert SECRET not in str(failure.value)
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "says"),
+    [
+        (403, "AccessDenied", "rights of the key"),
+        (403, "InvalidAccessKeyId", "AWS_ACCESS_KEY_ID"),
+        (403, "RequestTimeTooSkewed", "the clock"),
+        (404, "NoSuchBucket", "create the bucket"),
+    ],
+)
+def test_a_key_that_is_refused_after_a_first_success_is_unavailable(place, files, manifest, status, code, says):
+    assert place.store.versions(MODEL) == []
+    answers(place.store, status, code)
+    for call in (lambda: place.store.versions(MODEL), lambda: place.store.publish(MODEL, files(), manifest)):
+        with pytest.raises(Unavailable, match=rf"{place.location}.*{code}.*{says}.*these settings were accepted before"):
+            call()
+
+
+def test_a_feature_that_the_server_lacks_stays_an_error_of_the_settings_after_a_first_success(place):
+    assert place.store.versions(MODEL) == []
+    answers(place.store, 501, "NotImplemented")
+    with pytest.raises(ConfigurationError, match="lacks a feature"):
+        place.store.versions(MODEL)
+
+
 def test_an_overloaded_server_is_retried_and_then_unavailable(place, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     asked = []

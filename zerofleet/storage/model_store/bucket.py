@@ -4,6 +4,9 @@ The model store relies on the conditions: `create` writes only a new object, `re
 A server that ignores conditions would break it silently, so `require_conditions` tests both before the first write. A
 request that the library retries after a lost reply may meet its own first attempt; each write carries a token so that a
 retry recognises its first attempt.
+
+Wrong credentials are an error of the settings until a first request succeeds. Those refused later were right before: a key is
+being replaced, a policy or a clock corrected, so the error is `Unavailable` and a service that is running retries.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import boto3
 from botocore import exceptions
 from botocore.config import Config
 
-from zerofleet.errors import ConfigurationError, Unavailable
+from zerofleet.errors import ConfigurationError, Unavailable, ZerofleetError
 from zerofleet.storage.model_store.location import SCHEME, split_url
 
 __all__ = ["Bucket", "ChangedMeanwhileError", "Content", "Listed"]
@@ -71,13 +74,17 @@ class Listed:
 
 
 class Bucket:
-    """Objects below a prefix, with keys relative to it. Every method may raise `Unavailable` or `ConfigurationError`."""
+    """Objects below a prefix, with keys relative to it. Every method may raise `Unavailable` or `ConfigurationError`.
+
+    Once a request has succeeded, refused or missing credentials and a missing bucket are `Unavailable`.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._bucket, prefix = split_url(url)
         self._prefix = f"{prefix}/" if prefix else ""
         self._heeds_conditions = False
+        self._accepted = False
         try:
             session = boto3.session.Session()  # not boto3's default session, which caches the first credentials found
             self._client: Any = session.client("s3", region_name=_region(), config=_config())
@@ -201,10 +208,11 @@ class Bucket:
         """Convert the library's exceptions to domain errors; neither contains a secret."""
         try:
             yield
+            self._accepted = True
         except exceptions.ClientError as error:
             raise self._refused(error, action) from error
         except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
-            raise ConfigurationError(
+            raise self._misfit(
                 f"cannot {action} in {self.url}: {error}; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run where the"
                 " machine has a role"
             ) from error
@@ -216,13 +224,13 @@ class Bucket:
         except exceptions.BotoCoreError as error:
             raise ConfigurationError(f"cannot {action} in {self.url}: {type(error).__name__}: {error}") from error
 
-    def _refused(self, error: exceptions.ClientError, action: str) -> Exception:
+    def _refused(self, error: exceptions.ClientError, action: str) -> ZerofleetError:
         code = _code(error)
         said = f"cannot {action} in {self.url}: {_server()} returned {code}"
         if code == "NoSuchBucket":
-            return ConfigurationError(f"{said}; create the bucket {self._bucket}, or use another than {SCHEME}{self._bucket}")
+            return self._misfit(f"{said}; create the bucket {self._bucket}, or use another than {SCHEME}{self._bucket}")
         if code in _REFUSED_CREDENTIALS:
-            return ConfigurationError(
+            return self._misfit(
                 f"{said}; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, the rights of the key and the clock"
             )
         if code in {"NotImplemented", "501", "MethodNotAllowed", "405"}:
@@ -230,6 +238,14 @@ class Bucket:
                 f"{said}; the server lacks a feature that the model store needs: see docs/object_store.md"
             )
         return Unavailable(f"{said} ({error.response.get('Error', {}).get('Message', 'no details')}); try again")
+
+    def _misfit(self, text: str) -> ZerofleetError:
+        """Return the error of settings that the server does not accept; those accepted before may be again."""
+        if self._accepted:
+            return Unavailable(
+                f"{text}; these settings were accepted before: try again, and restart the service with a replaced key"
+            )
+        return ConfigurationError(text)
 
 
 def _code(error: exceptions.ClientError) -> str:
