@@ -10,7 +10,7 @@ Results return to the loop, which delivers each caller its own rows.
 A request that is cancelled or past its deadline leaves the queue without an effect on the rest of its batch. A batch that
 fails is evaluated again request by request, so that one request cannot fail another. A request that the queue splits is
 answered when its last part is evaluated, and fails with the first part that fails. A device that is lost fails all requests,
-and the process has to end.
+and the process has to end; so does an error of the device thread outside of a network's call, such as exhausted memory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ class Batcher:
         on_lost: Callable[[DeviceLost], None] = lambda error: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`slots`: batches on the device at once (`Backend.slots`). `on_lost` is called on the loop when the device is lost."""
+        """`slots`: batches on the device at once (`Backend.slots`). `on_lost` is called on the loop when the device is lost.
+
+        It is also called when the device thread fails, since no request would be answered any more.
+        """
         self._queue = queue
         self._slots = slots
         self._on_lost = on_lost
@@ -166,16 +169,22 @@ class Batcher:
 
         No name for the batch survives the call: a network out of service is freed with its last batch, not with the next one.
         """
-        step = self._next_step()
-        if step is None:
-            return False
+        step: Flight | list[Part] | None = None
         try:
+            step = self._next_step()
+            if step is None:
+                return False
             if isinstance(step, Flight):
                 self._land(step)
             else:
                 self._start(step)
         except DeviceLost as error:
-            self._lose(step.parts if isinstance(step, Flight) else step, error)
+            self._lose(step, error)
+            return False
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+            self._lose(step, DeviceLost(f"the device thread failed ({reason}); the process ends and has to be restarted"))
+            log.exception("device.thread_failed")
             return False
         return True
 
@@ -227,18 +236,22 @@ class Batcher:
             self._queue.note_speed(report.rows, report.compute_s)
         self._send(results, report)
 
-    def _lose(self, parts: list[Part], error: DeviceLost) -> None:
-        """Fail `parts` and every other request; no further one is accepted."""
-        with self._changed:
-            self._closing = True
-            for flight in self._flights:
-                parts = [*parts, *flight.parts]
-            self._flights.clear()
-            while batch := self._queue.take_any():
-                parts = [*parts, *batch]
-        log.error("device.lost", error=str(error), requests=len(parts))
-        self._send([Result(part, Unavailable(_LOST)) for part in parts], None)
-        self._loop.call_soon_threadsafe(self._on_lost, error)
+    def _lose(self, step: Flight | list[Part] | None, error: DeviceLost) -> None:
+        """Fail the requests of `step` and all others; no further one is accepted."""
+        parts = step.parts if isinstance(step, Flight) else step or []
+        try:
+            with self._changed:
+                self._closing = True
+                for flight in self._flights:
+                    parts = [*parts, *flight.parts]
+                self._flights.clear()
+                while batch := self._queue.take_any():
+                    parts = [*parts, *batch]
+            log.error("device.lost", error=str(error), requests=len(parts))
+            if parts:
+                self._send([Result(part, Unavailable(_LOST)) for part in parts], None)
+        finally:  # the process has to end in any case, such as memory that stays exhausted
+            self._loop.call_soon_threadsafe(self._on_lost, error)
 
     def _wait_for_device(self) -> None:
         """Note of each batch, oldest first, that it has landed, until the device thread ends."""

@@ -289,6 +289,47 @@ async def test_a_device_lost_in_one_call_is_not_tried_request_by_request():
     assert (len(lost), echo.batches) == (1, [[2]])
 
 
+@pytest.mark.parametrize("slots", [1, SLOTS])
+async def test_an_output_without_rows_ends_the_device_thread_and_fails_every_request(slots):
+    class Rowless(Echo):
+        def evaluate(self, states, legal):
+            super().evaluate(states, legal)
+            return (np.float32(0),)
+
+    echo, lost = Rowless(), []
+    queue = RequestQueue(max_batch=64, max_delay_s=0.0, max_rows=100)
+    async with Batcher(queue, slots=slots, on_lost=lost.append) as batcher, asyncio.TaskGroup() as group:
+        echo.gate.clear()
+        tasks = [group.create_task(_outcome(ask(batcher, echo, 1)))]
+        assert await asyncio.to_thread(echo.entered.wait, 60)
+        tasks += [group.create_task(_outcome(ask(batcher, echo, mark))) for mark in (2, 3)]
+        await asyncio.sleep(0)
+        echo.gate.set()
+        await asyncio.wait(tasks)
+        with pytest.raises(Unavailable, match="shutting down"):
+            await ask(batcher, echo, 4)
+        await batcher.aclose()
+    assert [type(task.result()) for task in tasks] == [Unavailable] * 3
+    assert [str(error).partition(" (")[0] for error in lost] == ["the device thread failed"]
+    assert batcher.waiting_rows == 0
+
+
+async def test_memory_that_is_exhausted_in_the_device_thread_is_reported(monkeypatch):
+    lost, queue = asyncio.Queue(), RequestQueue(max_batch=64, max_delay_s=0.0, max_rows=100)
+    take, failures = queue.take, iter([MemoryError()])
+
+    def exhausted(now_s):
+        if queue.rows and (error := next(failures, None)) is not None:
+            raise error
+        return take(now_s)
+
+    monkeypatch.setattr(queue, "take", exhausted)
+    async with Batcher(queue, on_lost=lost.put_nowait) as batcher:
+        with pytest.raises(Unavailable, match="the device of this server failed"):
+            await ask(batcher, Echo(), 1)
+        assert str(await lost.get()).startswith("the device thread failed (MemoryError); the process ends")
+
+
 async def test_a_server_whose_device_is_lost_answers_what_is_in_progress_is_not_ready_and_ends_with_the_error(
     publish, loader, store, positions, monkeypatch
 ):
