@@ -90,13 +90,28 @@ class Intake:
                 await self._wait_for_learner()
                 deliveries = await self._consume()
                 if deliveries:
-                    await self.take(deliveries)
+                    await self._take_or_leave(deliveries)
         finally:
             self._ended.set()
+
+    async def _take_or_leave(self, deliveries: Sequence[Delivery]) -> None:
+        """Take games, or leave them pending if they cannot be stored during shutdown: the learner still writes a checkpoint."""
+        try:
+            await self.take(deliveries)
+        except (Unavailable, CorruptModel, OSError) as error:
+            if not self._stopping.is_set():
+                raise
+            log.warning(
+                "intake.left_pending",
+                error=str(error),
+                games=len(deliveries),
+                advice="the next start takes them from the stream",
+            )
 
     async def take(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
         """Check games, store the accepted ones, and settle all with the stream; return the outcome of the check.
 
+        Raises `Unavailable`, `CorruptModel` or `OSError` during shutdown when they cannot be checked or stored.
         Cancellation: before the acknowledgement the games stay pending in the stream; a game stored by then is recognised
         when it is delivered again.
         """

@@ -283,6 +283,28 @@ async def test_games_are_taken_while_the_model_store_is_unavailable(tmp_path, re
         assert trainer.training.newest_version == 1
 
 
+@pytest.mark.parametrize("error", [CorruptModel("not a version"), OSError(28, "No space left on device")])
+async def test_a_trainer_stopped_while_games_cannot_be_stored_writes_its_last_checkpoint(tmp_path, record, monkeypatch, error):
+    refused = []
+
+    def refuse(*_):
+        refused.append(error)
+        raise error
+
+    stream, settings = MemoryStream(), settings_of(tmp_path, train={**TRAIN, "samples_per_candidate": 10_000})
+    async with RunningTrainer(settings, stream, FakeGatekeeper()) as trainer:
+        learner, replay = trainer.training.learner, trainer.training.replay
+        await publish(stream, record, range(10))
+        await until(lambda: len(replay.log) == 10 and not learner.steps_allowed())
+        place, name = (replay, "keep") if isinstance(error, OSError) else (DirectoryStore, "versions")
+        monkeypatch.setattr(place, name, refuse)
+        await publish(stream, record, [10])
+        await until(lambda: refused)
+    assert learner.state.step > 0
+    assert load_latest(tmp_path / "replay/checkpoints", unpack)[0].learner == learner.state
+    assert (await stream.stats()).pending == 1
+
+
 async def test_an_averaged_network_that_is_not_finite_is_not_published(tmp_path, record):
     stream = MemoryStream()
     async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
