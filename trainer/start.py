@@ -111,5 +111,5 @@ def _begin(training: Training, game: Game) -> None:
         manifest = store.verify(model, versions[-1], game=game)
         weights = load_file(store.directory(model, versions[-1]) / WEIGHTS_FILE)
         training.learner.adopt(manifest.network, weights, name=f"version {versions[-1]} of {model}")
-        training.accounts.candidate_version = versions[-1]
+        training.note_candidate(versions[-1])  # it holds all that was learned, so the next one needs new samples
     training.save()

@@ -38,6 +38,21 @@ def test_without_a_checkpoint_the_samples_of_the_log_count_as_used(tmp_path, rec
     assert second.learner.steps_allowed() == 0
 
 
+def test_without_a_checkpoint_the_newest_model_is_not_published_again(tmp_path, record, game):
+    first = open_training(settings_of(tmp_path), game)
+    games = [AcceptedGame(uid, payload, first.replay.read(payload)) for uid, payload in map(record, range(40))]
+    first.replay.keep(games[:20])
+    first.replay.close()
+    shutil.rmtree(tmp_path / "replay" / "checkpoints")
+    second = open_training(settings_of(tmp_path), game)
+    assert second.replay.window.total > TRAIN["samples_per_candidate"]
+    assert (second.accounts.candidate_version, second.candidate_due) == (1, False)
+    second.replay.keep(games[20:])
+    second.train(60.0, lambda: False)
+    second.replay.close()
+    assert second.candidate_due
+
+
 def test_training_that_deletes_old_games_resumes_with_its_window(tmp_path, record, game, monkeypatch):
     monkeypatch.setattr("trainer.replay.MARK_EVERY_GAMES", 10)
     monkeypatch.setattr(GameLog, "open", functools.partial(GameLog.open, segment_bytes=400))
