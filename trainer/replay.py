@@ -23,7 +23,7 @@ from zerofleet.storage.game_log import GameLog
 if TYPE_CHECKING:  # the contract of learners imports torch, of which the intake has no need
     from trainer.learners.contract import Taken, Window
 
-__all__ = ["AcceptedGame", "Mark", "Replay", "TracedGame"]
+__all__ = ["MOST_TRACED", "AcceptedGame", "Mark", "Replay", "TracedGame"]
 
 MARK_EVERY_GAMES = 256
 MOST_TRACED = 128  # links of one span, by OpenTelemetry's default
@@ -99,8 +99,8 @@ class Replay:
     def keep(self, games: Sequence[AcceptedGame]) -> None:
         """Store games that are not in the log yet; on return they are on disk and can be drawn.
 
-        Files of games that are neither among the last `kept_games` nor needed by a checkpoint on disk are deleted. Raises as
-        `GameLog.append` does; then nothing was stored.
+        Files of games that are neither among the last `kept_games` nor needed by a checkpoint on disk are deleted; a deletion
+        that fails is logged, and tried again by the next call. Raises as `GameLog.append` does; then nothing was stored.
         """
         index = self.log.end_index
         self.log.append([(game.uid, game.payload) for game in games])

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import structlog
 from games_in_a_log import SMALL, contents, game, iter_entries, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -274,6 +275,28 @@ def test_dropped_games_are_unreadable_but_their_uids_remain_known(tmp_path: Path
         assert log.append([games[0], game(40)]) == 1
         assert log.drop_before(10**9) == log.start_index < 41  # the file being written stays
         assert log.get(40).payload == game(40)[1]
+
+
+def test_a_file_that_an_operator_deleted_is_dropped_like_the_others(tmp_path: Path) -> None:
+    write(tmp_path, [game(i) for i in range(40)])
+    with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:
+        (tmp_path / "00000000.games").unlink()
+        assert 0 < (start := log.drop_before(20)) <= 20
+        assert contents(log) == [game(i) for i in range(start, 40)]
+
+
+def test_a_file_that_cannot_be_deleted_is_reported_once_and_kept_with_all_later_ones(tmp_path: Path) -> None:
+    write(tmp_path, [game(i) for i in range(40)])
+    with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:
+        first = tmp_path / "00000000.games"
+        first.rename(tmp_path / "moved")
+        first.mkdir()  # which no unlink removes
+        with structlog.testing.capture_logs() as logged:
+            assert [log.drop_before(20), log.drop_before(20)] == [0, 0]
+        assert [line["event"] for line in logged] == ["game_log.not_deleted"]
+        assert contents(log) == [game(i) for i in range(40)]
+        first.rmdir()
+        assert log.drop_before(20) > 0
 
 
 @settings(deadline=None, max_examples=40)

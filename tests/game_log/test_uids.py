@@ -162,6 +162,25 @@ def test_a_full_disk_leaves_no_unfinished_new_file_and_the_next_attempt_succeeds
         assert contents(log) == [game(1)]
 
 
+def test_a_new_file_that_cannot_be_opened_again_leaves_none_and_the_next_attempt_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = os.open
+
+    def too_many_files(path: Path, flags: int, *mode: int) -> int:
+        if flags == os.O_RDWR:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return whole(path, flags, *mode)
+
+    with GameLog.open(tmp_path, writer=True) as log:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", too_many_files)
+            with pytest.raises(OSError, match="Too many open files"):
+                log.append([game(1)])
+        assert log.append([game(1)]) == 1
+        assert contents(log) == [game(1)]
+
+
 def test_a_reader_finds_games_of_full_files_by_uid_and_by_prefix(tmp_path: Path) -> None:
     games = [(f"{number % 16:x}" * 31 + f"{number // 16:x}", b"content") for number in range(60)]
     games += [("00" * 15 + "0b", b"zeros"), ("ff" * 16, b"ones"), ("ab" * 8 + "00" * 8, b"zeros at the end")]

@@ -142,6 +142,23 @@ def test_games_that_a_checkpoint_needs_stay_however_few_are_to_be_kept(of_100_ga
     replay.close()
 
 
+def test_a_file_that_cannot_be_deleted_does_not_stop_new_games(tmp_path, of_100_games, accepted):
+    replay = of_100_games(kept_games=1)
+    for needed in (50, 60):
+        replay.note_checkpoint([Mark(needed, 0)])
+    path = tmp_path / "00000000.games"
+    path.unlink()
+    path.mkdir()  # which no unlink removes
+    (late,) = accepted(replay, [100])
+    before = replay.window.total
+    replay.keep([late])
+    assert (len(replay.log), replay.window.total, replay.log.start_index) == (101, before + len(late.samples), 0)
+    path.rmdir()
+    replay.keep(accepted(replay, [101]))
+    assert replay.log.start_index == 50
+    replay.close()
+
+
 def test_every_game_stays_by_default(of_100_games, accepted):
     replay = of_100_games()
     for needed in (60, 90):

@@ -47,6 +47,7 @@ class GameLog:
         # Uids of the last file and of full ones; replaced as one object, for readers in other threads.
         self._known: tuple[UidIndex, UidTables | SortedUids] = (UidIndex(), SortedUids() if lock is not None else UidTables())
         self._guard = threading.Lock()
+        self._undeleted: Path | None = None  # file whose failed deletion was logged
 
     # -- opening and closing ---------------------------------------------------------------------------------------
 
@@ -203,15 +204,28 @@ class GameLog:
     def drop_before(self, index: int) -> int:
         """Delete full files whose games are all below `index`; return the first number still readable.
 
-        Their uids are kept, so a late duplicate of a dropped game is still recognised.
+        Their uids are kept, so a late duplicate of a dropped game is still recognised. A file that cannot be deleted is logged,
+        once, and stays with all later ones until the next call.
         """
         with self._guard:
             self._require_writer()
             for segment, following in pairwise(self._segments):
                 if following.first_index <= index and segment.descriptor is not None:
-                    segment.path.unlink()
+                    if not self._delete(segment.path):
+                        break  # the games that stay have no gap
                     segment.close()
         return self.start_index
+
+    def _delete(self, path: Path) -> bool:
+        """Delete a file, which may be gone; return whether that succeeded."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            if path != self._undeleted:
+                log.error("game_log.not_deleted", path=str(path), error=str(error), advice="the deletion is tried again")
+            self._undeleted = path
+            return False
+        return True
 
     def _require_writer(self) -> None:
         if self._lock is None:

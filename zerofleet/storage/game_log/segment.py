@@ -51,10 +51,10 @@ class Segment:
                 file.flush()
                 os.fsync(file.fileno())
             sync_directory(path.parent)
+            return cls(path, first_index, os.open(path, os.O_RDWR), None)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
-        return cls(path, first_index, os.open(path, os.O_RDWR), None)
 
     @classmethod
     def open(cls, path: Path, expected_index: int, *, writable: bool, table: Table | None) -> Segment:
