@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
 from safetensors import SafetensorError
 
 from zerofleet.contracts.plain_files import read_plain
@@ -31,11 +32,15 @@ _NUMBER = re.compile(r"[0-9]{8,18}")
 
 Content = TypeVar("Content")
 
+log = structlog.get_logger()
+
 
 def save(directory: Path, counts: bytes, tensors: bytes) -> Path:
     """Write the next checkpoint durably and remove all but the last two; a crash leaves the previous ones.
 
-    Raises `OSError` for a failed write; then nothing has changed.
+    Raises `OSError` for a failed write; then nothing has changed, unless the directory alone cannot be written out: the new
+    one is then in place, but may be lost with the power, and no other is removed. One that cannot be removed is logged, and
+    its removal is tried again after the next write.
     """
     make_directory(directory)
     _sweep(directory)
@@ -53,7 +58,7 @@ def save(directory: Path, counts: bytes, tensors: bytes) -> Path:
         raise
     sync_directory(directory)
     for old in _numbers(directory)[:-KEPT_CHECKPOINTS]:
-        shutil.rmtree(directory / f"{old:08d}")
+        _remove(directory / f"{old:08d}")
     return directory / f"{number:08d}"
 
 
@@ -84,6 +89,13 @@ def _numbers(directory: Path) -> list[int]:
 def _sweep(directory: Path) -> None:
     for staging in directory.glob(f"*{TEMPORARY_SUFFIX}"):
         shutil.rmtree(staging)
+
+
+def _remove(checkpoint: Path) -> None:
+    try:
+        shutil.rmtree(checkpoint)
+    except OSError as error:
+        log.error("checkpoint.not_removed", path=str(checkpoint), error=str(error), advice="its removal is tried again")
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import structlog
 import torch
 
 from trainer.checkpoint import pack, restore, unpack
@@ -109,6 +110,19 @@ def test_the_newest_of_several_checkpoints_is_loaded_and_two_are_kept(game, smal
         save(tmp_path, *pack(game, small, learner, Accounts(candidate_version=version)))
     assert resumed(tmp_path, game, small)[1].accounts.candidate_version == 4
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["00000003", "00000004"]
+
+
+def test_an_old_checkpoint_that_cannot_be_removed_is_reported_and_the_new_one_is_in_place(game, small, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "00000001").symlink_to(tmp_path / "elsewhere")  # which no rmtree removes
+    learner = fresh(game, small)
+    with structlog.testing.capture_logs() as logged:
+        for version in (2, 3, 4):
+            path = save(tmp_path, *pack(game, small, learner, Accounts(candidate_version=version)))
+    assert path == tmp_path / "00000004"
+    assert resumed(tmp_path, game, small)[1].accounts.candidate_version == 4
+    assert [line["event"] for line in logged] == ["checkpoint.not_removed"] * 2
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["00000001", "00000003", "00000004", "elsewhere"]
 
 
 @pytest.mark.parametrize("name", ["²", "٣", "1" * 200, "notes"])
