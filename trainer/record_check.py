@@ -123,7 +123,8 @@ class RecordCheck:
         self._require_young(claimed, newest)
         if self._fleet is not None and claimed:
             self._fleet.admit(game.worker_id, game.moves, game.scores)
-        self._ages.note(claimed, len(game.samples))
+        if self._replay.window.refuses_late:  # without it nothing ever removes an entry
+            self._ages.note(claimed, len(game.samples))
         return AcceptedGame(delivery.uid, delivery.payload, game.samples, delivery.traceparent)
 
     def _require_young(self, version: int, newest: int) -> None:

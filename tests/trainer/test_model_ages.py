@@ -86,4 +86,5 @@ def test_a_game_further_behind_than_the_settings_allow_is_refused_unless_it_is_t
     assert "version 5, 4 behind the newest; train.max_staleness=3" in late[0].text
     champion = 5  # nothing newer is played
     assert refused(4, 5) == []
+    assert not check._ages._rising, "a window that accepts late games has no need of ages, which nothing would remove"
     kept.close()
