@@ -97,7 +97,7 @@ def open_history(
     """Open the sinks; files are appended to, and one that cannot be written is left out.
 
     TensorBoard and Weights & Biases get the run's figures of self-play, gate and ratings as well. `settings` are shown by
-    Weights & Biases, where a resumed run goes on as the same run: its id is kept in `wandb_id`.
+    Weights & Biases, where a resumed run goes on as the same run: its id is kept in `wandb_id`. A damaged file is replaced.
 
     Raises `ConfigurationError` when a required extra is not installed.
     """
@@ -171,11 +171,21 @@ class _Csv:
 
 
 def _columns(path: Path) -> list[str]:
-    """Return the figure columns of a file, which may lack the newest if another version began it; none without a file."""
+    """Return the figure columns of a file, which may lack the newest if another version began it; none without a file.
+
+    A file whose columns are damaged is moved aside. Raises `OSError`.
+    """
     if not path.exists():
         return []
-    with path.open(encoding="utf-8") as file:
-        return file.readline().rstrip("\n").split(",")[2:]
+    with path.open("rb") as file:
+        header = file.readline()
+    try:
+        return header.decode().rstrip("\n").split(",")[2:]
+    except UnicodeDecodeError as error:
+        aside = path.with_name(f"{path.name}.{time.time_ns()}.unreadable")
+        log.error("history.file_moved", error=str(error), kept_as=str(aside))
+        path.rename(aside)
+        return []
 
 
 class _WithRun:
@@ -223,10 +233,15 @@ class _WeightsAndBiases:
 
 
 def _wandb_id(path: Path) -> str:
-    """Return the id of the run at Weights & Biases, drawn at its first start."""
-    if not path.exists():
-        atomic_publish(path, secrets.token_hex(8))
-    return path.read_text(encoding="utf-8").strip()
+    """Return the id of the run at Weights & Biases, drawn at its first start, and anew when its file is damaged."""
+    try:
+        if path.exists():
+            return path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        log.error("history.id_lost", path=str(path), error=str(error), advice="Weights & Biases shows another run from now on")
+    drawn = secrets.token_hex(8)
+    atomic_publish(path, drawn)
+    return drawn
 
 
 def _extra(module: str, extra: str) -> Any:

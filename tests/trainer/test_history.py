@@ -71,6 +71,24 @@ def test_a_csv_file_begun_by_another_version_keeps_its_columns(tmp_path):
         assert [(row["step"], row["losses/total"]) for row in csv.DictReader(file)] == [("1", "0.5"), ("2", "0.25")]
 
 
+def test_a_csv_file_with_damaged_columns_is_moved_aside_and_another_begins(tmp_path):
+    damaged = b"time,step,\xfflosses/total\n1,1,0.5\n"
+    (tmp_path / "trainer.csv").write_bytes(damaged)
+    open_history(tmp_path).write(2, {"losses/total": 0.25})
+    with (tmp_path / "trainer.csv").open() as file:
+        assert [(row["step"], row["losses/total"]) for row in csv.DictReader(file)] == [("2", "0.25")]
+    (aside,) = tmp_path.glob("trainer.csv.*")
+    assert aside.read_bytes() == damaged
+
+
+def test_a_csv_file_with_a_damaged_row_goes_on(tmp_path):
+    damaged = b"time,step,losses/total\n1,1,\xff\n"
+    (tmp_path / "trainer.csv").write_bytes(damaged)
+    open_history(tmp_path).write(2, {"losses/total": 0.25})
+    assert (tmp_path / "trainer.csv").read_bytes().startswith(damaged)
+    assert (tmp_path / "trainer.csv").read_text(errors="replace").endswith(",2,0.25\n")
+
+
 def test_a_failing_sink_is_dropped_and_the_others_continue(tmp_path):
     history = open_history(tmp_path)
 
@@ -152,6 +170,15 @@ def test_the_figures_of_the_whole_run_are_passed_on_and_a_resumed_run_is_the_sam
     assert begun[0]["id"] == begun[1]["id"] != ""
     assert {one["resume"] for one in begun} == {"allow"}
     assert begun[1]["config"] == {"game": "tic_tac_toe"}
+
+
+def test_a_damaged_id_of_weights_and_biases_is_drawn_anew(tmp_path, monkeypatch):
+    begun = []
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=lambda **given: begun.append(given["id"])))
+    (tmp_path / "wandb_id").write_bytes(b"\xff1234")
+    for _ in range(2):
+        open_history(tmp_path, wandb_project="az")
+    assert begun == [(tmp_path / "wandb_id").read_text()] * 2
 
 
 @pytest.mark.parametrize(("extra", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
