@@ -1,5 +1,7 @@
 """Learners by name: each has the members of the contract, and a queue keeps games in order."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -124,6 +126,22 @@ def test_arrays_of_any_shape_go_through_a_checkpoint_and_a_version(tables):
     for other in (restored, adopted):
         assert other.values.tolist() == [0, 0, 0.5, 0.5, 0, 0, 0, 0, 0]
         assert (other.games.shape, float(other.games)) == ((), 2.0)
+
+
+@pytest.mark.parametrize(("written", "changed"), [(1, 3), (3, 1)])
+def test_a_checkpoint_that_counts_games_without_samples_otherwise_is_refused(tables, monkeypatch, written, changed):
+    def of(every):
+        monkeypatch.setattr(Tables, "publish_every_games", every)
+        return Tables.open(tables.game, tables.settings)
+
+    counts, tensors = of(written).pack(Accounts())
+    of(written).restore(*Tables.unpack(counts, tensors, where="a test"))
+    said = rf"alphazero\.publish_every_games {'= 1' if written == 1 else 'above 1'}, the settings have {changed}.*restore the"
+    with pytest.raises(VersionSkew, match=said):
+        of(changed).restore(*Tables.unpack(counts, tensors, where="a test"))
+    earlier = json.loads(counts)
+    del earlier["counts_empty"]  # of an earlier release
+    of(changed).restore(*Tables.unpack(json.dumps(earlier).encode(), tensors, where="a test"))
 
 
 @pytest.mark.parametrize(

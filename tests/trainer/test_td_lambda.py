@@ -219,12 +219,16 @@ def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path, 
     second.replay.close()
 
 
-def test_a_checkpoint_of_another_network_or_learner_is_refused(tmp_path):
+def test_a_checkpoint_of_another_network_or_learner_or_count_of_samples_is_refused(tmp_path):
     open_training(settings_of(tmp_path), GAME).replay.close()
     with pytest.raises(VersionSkew, match="the checkpoint has network"):
         open_training(settings_of(tmp_path, hidden=9), GAME)
     with pytest.raises(VersionSkew, match="the checkpoint has network"):
         open_training(settings_of(tmp_path, layers=2), GAME)
+    with pytest.raises(
+        VersionSkew, match=r"td_lambda\.publish_every_games above 1, the settings have 1: .*restore the setting"
+    ):
+        open_training(settings_of(tmp_path, publish_every_games=1), GAME)
     other = TrainerSettings(run_dir=tmp_path, game="tic_tac_toe", preset="tiny")
     with pytest.raises((CorruptModel, VersionSkew)):
         open_training(other, GAME)

@@ -36,15 +36,29 @@ class ArrayCheckpoint:
     learner: LearnerState
     accounts: Accounts
     tensors: StoredFile
+    counts_empty: bool | None = None
+    """Whether a game without samples counted as one; `None` in a checkpoint of an earlier release."""
 
 
 def pack(
-    name: str, game: Game, network: NetworkDict, arrays: Mapping[str, np.ndarray], state: LearnerState, accounts: Accounts
+    name: str,
+    game: Game,
+    network: NetworkDict,
+    arrays: Mapping[str, np.ndarray],
+    state: LearnerState,
+    accounts: Accounts,
+    *,
+    counts_empty: bool,
 ) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files: JSON and safetensors."""
     tensors = write_tensors(tensors_of(arrays))
     checkpoint = ArrayCheckpoint(
-        **identity(game, network), learner_name=name, learner=state, accounts=accounts, tensors=stored(tensors)
+        **identity(game, network),
+        learner_name=name,
+        learner=state,
+        accounts=accounts,
+        tensors=stored(tensors),
+        counts_empty=counts_empty,
     )
     return write_counts(checkpoint), tensors
 

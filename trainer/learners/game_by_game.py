@@ -85,7 +85,7 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
 
     @abstractmethod
     def require_fit(self, checkpoint: Any) -> None:
-        """Raise `VersionSkew` when a checkpoint is of another learner, game or network."""
+        """Raise `VersionSkew` when a checkpoint is of another learner, game, network or count of samples."""
 
     @staticmethod
     @abstractmethod

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from games.core import Game
+from trainer.checkpoint_parts import require_counting
 from trainer.export import Served
 from trainer.learners import array_checkpoint
 from trainer.learners.array_checkpoint import ArrayCheckpoint
@@ -52,11 +53,18 @@ class LearnerInOrder(GameByGameLearner[Content]):
 
     def pack(self, accounts: Accounts) -> tuple[bytes, bytes]:
         """See `Learning.pack`."""
-        return array_checkpoint.pack(self.name, self.game, self.network, self.arrays, self.state, accounts)
+        return array_checkpoint.pack(
+            self.name, self.game, self.network, self.arrays, self.state, accounts, counts_empty=self.window.keeps_empty
+        )
 
     def require_fit(self, checkpoint: ArrayCheckpoint) -> None:
         """See `GameByGameLearner.require_fit`."""
         array_checkpoint.require_fit(checkpoint, self.name, self.game, self.network)
+        require_counting(
+            checkpoint.counts_empty,
+            publish_every_games=self.publish_every_games,
+            setting=f"{self.name}.publish_every_games",
+        )
 
     def export(self) -> Served:
         """Return the model as it stands, with the arrays in single precision as its weights."""

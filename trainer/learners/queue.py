@@ -37,7 +37,7 @@ class SampleQueue(ABC, Generic[Content, Item]):
             keeps_empty: Whether a game without samples waits too, and counts as one; otherwise it is dropped.
         """
         self._read = read
-        self._keeps_empty = keeps_empty
+        self.keeps_empty = keeps_empty
         self._total = self._taken = first
         self._waiting: deque[Content] = deque()
         self._lock = threading.Lock()
@@ -72,7 +72,7 @@ class SampleQueue(ABC, Generic[Content, Item]):
 
     def add(self, samples: Content) -> None:
         """Append a game."""
-        if len(samples) or self._keeps_empty:
+        if len(samples) or self.keeps_empty:
             with self._lock:
                 self._waiting.append(samples)
                 self._total += self._count(samples)
@@ -87,7 +87,7 @@ class SampleQueue(ABC, Generic[Content, Item]):
             self.take()
 
     def _count(self, samples: Content) -> int:
-        return max(1, len(samples)) if self._keeps_empty else len(samples)
+        return max(1, len(samples)) if self.keeps_empty else len(samples)
 
 
 class GameQueue(SampleQueue[Content, Content]):

@@ -33,12 +33,18 @@ class TdCheckpoint:
     learner: LearnerState
     accounts: Accounts
     tensors: StoredFile
+    counts_empty: bool | None = None
+    """Whether a game without positions counted as one; `None` in a checkpoint of an earlier release."""
 
 
-def pack(game: Game, network: NetworkDict, net: Perceptron, state: LearnerState, accounts: Accounts) -> tuple[bytes, bytes]:
+def pack(
+    game: Game, network: NetworkDict, net: Perceptron, state: LearnerState, accounts: Accounts, *, counts_empty: bool
+) -> tuple[bytes, bytes]:
     """Return the content of a checkpoint's two files: JSON and safetensors."""
     tensors = write_tensors(tensors_of(weights_by_name(net)))
-    checkpoint = TdCheckpoint(**identity(game, network), learner=state, accounts=accounts, tensors=stored(tensors))
+    checkpoint = TdCheckpoint(
+        **identity(game, network), learner=state, accounts=accounts, tensors=stored(tensors), counts_empty=counts_empty
+    )
     return write_counts(checkpoint), tensors
 
 
