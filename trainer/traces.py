@@ -89,9 +89,12 @@ class CandidateTraces:
 
     @contextmanager
     def export(self, games: Sequence[TracedGame], step: int) -> Iterator[Export]:
-        """Record the export of a candidate after `step` steps, and the steps before it."""
+        """Record the export of a candidate after `step` steps, and the steps before it.
+
+        One that fails leaves these steps to the next.
+        """
         now_ns = time.time_ns()
-        began_ns, self._first_step_ns = self._first_step_ns or now_ns, 0
+        began_ns = self._first_step_ns or now_ns
         taught = [game.traceparent for game in games]
         root = tracing.begin("candidate", links=taught, began_ns=began_ns, games=len(games))
         with tracing.use(root):
@@ -103,6 +106,7 @@ class CandidateTraces:
             with tracing.child("candidate.export", step=step) as span:
                 self.traceparent = tracing.traceparent(span)
                 yield Export(root, span, games, began_ns)
+        self._first_step_ns = 0
 
 
 class Export:

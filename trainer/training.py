@@ -16,7 +16,7 @@ from trainer.history import HELD_OUT_MEASURES
 from trainer.learners.contract import Accounts, Learning, TakingStep
 from trainer.loss import ILLEGAL_MASS, POLICY_ENTROPY
 from trainer.plan import Plan
-from trainer.replay import Replay
+from trainer.replay import MOST_TRACED, Replay, TracedGame
 from trainer.settings import TrainerSettings
 from trainer.traces import CandidateTraces
 from zerofleet.contracts.heads import AUXILIARY_HEADS, EXTRA_HEADS
@@ -101,6 +101,7 @@ class Training:
         self.figures = Figures()
         self.traces = CandidateTraces()
         self.game = game
+        self._traced: list[TracedGame] = []  # games that no candidate is linked to yet
         self._model = model_name(game)
         self._checkpoints = checkpoints
         self._saved_at = time.monotonic()
@@ -202,9 +203,11 @@ class Training:
         """
         began = time.monotonic()
         try:
-            with self.traces.export(self.replay.take_traced(), self.learner.state.step) as export:
+            self._traced = [*self._traced, *self.replay.take_traced()][-MOST_TRACED:]
+            with self.traces.export(self._traced, self.learner.state.step) as export:
                 version = self.publish(self.learner.export() if self.learner.state.samples_trained else self._untrained())
                 export.published(version)
+            self._traced = []
         except CorruptModel as error:
             if self.warm_starting:
                 raise  # no other version can be served
