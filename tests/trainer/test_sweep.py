@@ -1,12 +1,41 @@
 """Expected results of the positions in memory: sweeps and the priority queue against a direct linear solve."""
 
+import heapq
+
 import numpy as np
 import pytest
 
 from trainer.learners.deep_q.memory import Memory, chain_of, expected_results
-from trainer.learners.deep_q.sweep import Chain, by_queue, by_sweeps
+from trainer.learners.deep_q.sweep import Chain, by_sweeps
 from trainer.learners.deep_q.transitions import Transitions
 from zerofleet.presets.deep_q import DeepQSettings
+
+
+def by_queue(chain: Chain, *, tolerance: float = 1e-12, most: int = 10_000_000) -> np.ndarray:
+    """Return what `by_sweeps` returns, by prioritised sweeping: the state with the largest pending change is updated first.
+
+    A change of p_j by d is a pending change of q_ij d at every predecessor i. Stops after `most` updates.
+    """
+    found = np.zeros_like(chain.ending)
+    pending = chain.ending.copy()  # float64 [S, K], the update that each state awaits
+    queue = [(-float(np.abs(row).max(initial=0.0)), i) for i, row in enumerate(pending)]
+    heapq.heapify(queue)
+    for _ in range(most):
+        if not queue:
+            break
+        priority, i = heapq.heappop(queue)
+        if -priority < tolerance:
+            break
+        step = pending[i].copy()
+        if float(np.abs(step).max()) != -priority:
+            continue  # a newer entry holds this state's priority
+        pending[i] = 0.0
+        found[i] += step
+        for j in np.flatnonzero(chain.between[:, i]):
+            pending[j] += chain.between[j, i] * step
+            heapq.heappush(queue, (-float(np.abs(pending[j]).max()), int(j)))
+    return found
+
 
 SOLVERS = pytest.mark.parametrize("solve", [by_sweeps, by_queue])
 

@@ -5,19 +5,18 @@
 
 repeated over all i until no p changes by more than `tolerance`. This is what Li (Chinese University of Hong Kong) prints as
 prioritised sweeping, repaired: Gauss-Seidel sweeps in place of the queue of Moore and Atkeson 1993, and p_jk where p_ik is
-printed. `by_queue` is the algorithm of that name: it updates the state with the largest pending change first.
+printed.
 
 Axes: S non-terminal states, K terminal classes.
 """
 
 from __future__ import annotations
 
-import heapq
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Chain", "by_queue", "by_sweeps"]
+__all__ = ["Chain", "by_sweeps"]
 
 
 class Chain(NamedTuple):
@@ -41,30 +40,4 @@ def by_sweeps(chain: Chain, *, tolerance: float = 1e-9, most: int = 100_000) -> 
             found[i] = fresh
         if change < tolerance:
             break
-    return found
-
-
-def by_queue(chain: Chain, *, tolerance: float = 1e-12, most: int = 10_000_000) -> np.ndarray:
-    """Return the same probabilities by updates of single states, the one with the largest pending change first.
-
-    A change of p_j by d is a pending change of q_ij d at every predecessor i. Stops after `most` updates.
-    """
-    found = np.zeros_like(chain.ending)
-    pending = chain.ending.copy()  # float64 [S, K], the update that each state awaits
-    queue = [(-float(np.abs(row).max(initial=0.0)), i) for i, row in enumerate(pending)]
-    heapq.heapify(queue)
-    for _ in range(most):
-        if not queue:
-            break
-        priority, i = heapq.heappop(queue)
-        if -priority < tolerance:
-            break
-        step = pending[i].copy()
-        if float(np.abs(step).max()) != -priority:
-            continue  # a newer entry holds this state's priority
-        pending[i] = 0.0
-        found[i] += step
-        for j in np.flatnonzero(chain.between[:, i]):
-            pending[j] += chain.between[j, i] * step
-            heapq.heappush(queue, (-float(np.abs(pending[j]).max()), int(j)))
     return found

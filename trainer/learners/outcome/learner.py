@@ -120,11 +120,6 @@ class OutcomeLearner(OneProcessLearner):
         """Mean number of uses of a received position; held-out ones have none."""
         return self.state.samples_trained / max(1, self.window.total)
 
-    @property
-    def games_learned(self) -> int:
-        """Number of new games learned from; replays are not counted."""
-        return self.state.step * self.settings.games_per_step
-
     def steps_allowed(self) -> int:
         """Return the number of updates for which games wait."""
         return self.window.games // self.settings.games_per_step
