@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from games.core import Game
 from gatekeeper.arbiter import Arbiter
 from gatekeeper.crew import Crew
 from gatekeeper.disk import Disk
@@ -30,10 +31,12 @@ from gatekeeper.verdicts import Verdicts
 from gatekeeper.watch import Watch
 from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
+from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.base import Evaluator
+from zerofleet.presets import GateSettings
 from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
-from zerofleet.strength.matches import warm_up_rules
+from zerofleet.strength.matches import draw_openings, warm_up_rules
 from zerofleet.telemetry import metrics
 
 __all__ = ["Gatekeeper", "compose"]
@@ -84,12 +87,14 @@ class Gatekeeper:
 async def compose(settings: GatekeeperSettings, *, evaluator: Evaluator, control: Control) -> AsyncIterator[Gatekeeper]:
     """Take the lease and yield the parts, with the results of the journal; on exit, release the lease.
 
-    Raises `Unavailable` while another gatekeeper holds the lease, `RunDirectoryError` for an unreadable journal.
+    Raises `Unavailable` while another gatekeeper holds the lease, `RunDirectoryError` for an unreadable journal,
+    `ConfigurationError` when no opening of the gate leaves a game to play.
     """
     game = settings.build_game()
     model, store = model_name(game), settings.open_store()
     # Before the journal is read, as another gatekeeper may change it meanwhile.
     await in_daemon_thread(partial(warm_up_rules, game))
+    await in_daemon_thread(partial(_require_openings, game, settings.gate))
     rungs = await asyncio.to_thread(chosen_rungs, game, settings.gate, make_agent)
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(Disk())
@@ -137,6 +142,16 @@ async def compose(settings: GatekeeperSettings, *, evaluator: Evaluator, control
             serving=serving,
             pruner=Pruner(store, settings.models, ledger=ledger, pointer=pointer, serving=serving, disk=disk),
             evaluator=rating,
+        )
+
+
+def _require_openings(game: Game, gate: GateSettings) -> None:
+    """Raise `ConfigurationError` when random play ends the game within the opening, and the gate or the ladder plays."""
+    plays = gate.mode != "off" or gate.ladder_games
+    if plays and next(draw_openings(game, plies=gate.opening_plies, seed=0), None) is None:
+        raise ConfigurationError(
+            f"gate.opening_plies={gate.opening_plies}: of many random openings of {game.spec().name} none leaves the game "
+            "unfinished, so no match could be played; set gate.opening_plies to fewer plies"
         )
 
 

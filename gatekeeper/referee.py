@@ -16,6 +16,7 @@ from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet.contracts.gate_events import TRIAL_MATCH
 from zerofleet.contracts.promotions import Champion, MatchReport
+from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets.gate_rules import stopping_rule, trial_rule
 from zerofleet.storage.crash_points import crash_point
@@ -75,7 +76,8 @@ class Referee:
     ) -> Decision:
         """Play the match of a candidate, or the rest of it, until it is decided; by default against the champion.
 
-        Raises `ChampionChanged`; `BrokenVersion`; errors of the evaluator, after which the next call resumes the match.
+        Raises `ChampionChanged`; `BrokenVersion`; `ConfigurationError` when no opening can be drawn; errors of the evaluator,
+        after which the next call resumes the match.
         Cancellation: likewise.
         """
         other = (opponent or champion).version
@@ -103,7 +105,7 @@ class Referee:
         for board in self._ledger.boards("gate"):
             measured, reference = board.terms.players
             if measured.version == version and board.terms.match_id.startswith(TRIAL_MATCH) and reference.version is not None:
-                outcome = decide(board, self._trial_rule)
+                outcome = decide(board, self._trial_rule) if board.groups else None
                 return reference.version, outcome.decision if outcome else None
         return None
 
@@ -121,7 +123,7 @@ class Referee:
 
     def standing(self, board: Scoreboard) -> Standing:
         """Return the standing of a match; results after its decision do not count."""
-        outcome = decide(board, self._rule_of(board))
+        outcome = decide(board, self._rule_of(board)) if board.groups else None
         return outcome.standing if outcome else board.standing()
 
     async def _open(self, match_id: str, version: int, other: int) -> Scoreboard:
@@ -134,6 +136,10 @@ class Referee:
             opening_plies=self._settings.gate.opening_plies,
             max_groups=self._settings.gate.max_pairs,
         )
+        try:
+            next(terms.openings(), None)
+        except InvalidRequest as error:  # of the settings: the candidate has no part in it
+            raise ConfigurationError(f"gate.opening_plies: {error}") from error
         return await self._ledger.open_match(terms, "gate")
 
     async def _play(

@@ -7,8 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from zerofleet.errors import InvalidRequest
+from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.presets import GateSettings, ModelSettings
+from zerofleet.presets.agreement import require_openings
 from zerofleet.rpc.security.credentials import require_tokens
 from zerofleet.search.settings import SearchSettings
 from zerofleet.service.settings import StoreSettings
@@ -93,6 +94,14 @@ class GatekeeperSettings(StoreSettings):
             self.gate.search_options.applied(SearchSettings.for_match(spec, self.gate.simulations), spec)
         except InvalidRequest as error:
             raise ValueError(f"gate.search: {error}") from error
+        return self
+
+    @model_validator(mode="after")
+    def _openings_leave_a_game(self) -> Self:
+        try:
+            require_openings(self.gate, self.build_game())
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
         return self
 
     @model_validator(mode="before")

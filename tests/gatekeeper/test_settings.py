@@ -1,10 +1,11 @@
-"""Settings of the gatekeeper: the search of its matches."""
+"""Settings of the gatekeeper: search and openings of its matches."""
 
 import pytest
 from pydantic import ValidationError
 
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet.agents.model.search_options import SearchOptions
+from zerofleet.errors import ConfigurationError
 
 
 def settings(**gate):
@@ -34,3 +35,16 @@ def test_a_search_that_is_misspelt_or_does_not_suit_the_game_is_refused(search, 
 def test_a_gumbel_root_needs_simulations():
     with pytest.raises(ValidationError, match="root_policy=gumbel needs simulations of at least 1"):
         settings(search="root=gumbel", simulations=0)
+
+
+def test_openings_as_long_as_the_game_are_refused_unless_nothing_is_played():
+    with pytest.raises(ValidationError, match=r"gate\.opening_plies=9 ends every game of tic_tac_toe, .* 9 plies"):
+        settings(opening_plies=9)
+    assert settings(opening_plies=9, mode="off", ladder_games=0).gate.opening_plies == 9
+
+
+async def test_a_start_refuses_openings_that_random_play_never_survives(open_gate, monkeypatch):
+    monkeypatch.setattr("gatekeeper.composition.draw_openings", lambda game, **_: iter(()))
+    with pytest.raises(ConfigurationError, match=r"gate\.opening_plies=8: .* to fewer plies"):
+        async with open_gate(opening_plies=8):
+            pass

@@ -20,6 +20,7 @@ from zerofleet.errors import (
 )
 from zerofleet.storage.gate_journal import Journal
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.strength.matches import terms
 
 MODEL = "tic_tac_toe"
 STORED = {"sha256": "0" * 64, "size": 0}
@@ -202,6 +203,16 @@ async def test_failures_that_are_not_the_candidates_fault_are_retried_without_li
     async with open_gate(mode="off") as gate:
         assert (await gate.offer()).status is CandidateStatus.PROMOTED
         assert next(failures, None) is None
+
+
+async def test_a_match_for_which_no_opening_can_be_drawn_waits_and_breaks_no_candidate(open_gate, monkeypatch):
+    draw, failures = terms.draw_openings, iter(range(1, 2 * arbiter.MOST_FAILURES))
+    monkeypatch.setattr(terms, "draw_openings", lambda *game, **how: () if next(failures, 0) else draw(*game, **how))
+    async with open_gate() as gate:
+        await gate.offer()
+        candidate = await gate.offer()
+        assert candidate.status is CandidateStatus.REJECTED
+        assert sum(candidate.match.pentanomial) > 0
 
 
 async def test_a_verdict_that_cannot_be_written_waits_for_the_disk(open_gate, monkeypatch):

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,21 @@ from hypothesis import strategies as st
 from games import positions
 from games.core import make
 from zerofleet.errors import InvalidRequest, RecordRejected
-from zerofleet.strength.matches import GameResult, MatchTerms, Opening, Player, Scoreboard, Standing, points, seatings
+from zerofleet.strength.matches import (
+    FixedGames,
+    GameResult,
+    MatchTerms,
+    Opening,
+    Player,
+    Scoreboard,
+    SequentialTest,
+    ShareOfPoints,
+    Standing,
+    decide,
+    points,
+    seatings,
+)
+from zerofleet.strength.ratings import Sprt
 
 
 @pytest.fixture
@@ -137,6 +152,28 @@ def test_deterministic_players_run_out_of_openings_and_others_do_not(terms):
 def test_openings_that_all_end_the_game_are_rejected(terms):
     with pytest.raises(InvalidRequest, match="use fewer plies"):
         list(terms(second="random", opening_plies=9).openings())
+
+
+def test_a_match_whose_openings_all_end_the_game_is_not_exhausted_and_no_rule_decides_it(terms):
+    board = Scoreboard(terms(opening_plies=9))
+    for rule in (FixedGames(), ShareOfPoints(0.55, 8), SequentialTest(Sprt(0.0, 100.0))):
+        with pytest.raises(InvalidRequest, match="use fewer plies"):
+            decide(board, rule)
+
+
+def test_a_failed_draw_is_repeated_from_the_same_group(terms, monkeypatch):
+    wanted, board = list(terms().openings()), Scoreboard(terms())
+    assert board.opening(0) == wanted[0]
+    monkeypatch.setattr("zerofleet.strength.matches.openings.position_key", Mock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        board.opening(1)
+    monkeypatch.undo()
+    assert [board.opening(group) for group in range(8)] == wanted
+
+
+def test_no_rule_decides_a_match_without_an_opening(terms):
+    with pytest.raises(InvalidRequest, match="has no opening"):
+        decide(Scoreboard(terms(given_openings=())), FixedGames())
 
 
 def test_groups_count_in_the_order_they_began(board, results):

@@ -52,6 +52,7 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
     [
         ({"selfplay.mode": "afterstates"}, "learns from searched positions"),
         ({**TD, "gate.simulations": "0"}, "want at least 1"),
+        ({"gate.opening_plies": "9"}, "set gate.opening_plies to at most 8"),
         ({**TD, "gate.mode": "watch"}, "no version would be measured; set gate.watch_of=time"),
         ({**TD, "td_lambda.draw_reward": "0.5"}, "want the same number"),
         (

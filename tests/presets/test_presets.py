@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -53,6 +55,12 @@ def test_every_game_has_a_preset_of_every_size_that_suits_it(name, size):
     assert chosen.train.policy_target == "search" or spec.counters is not None
     assert chosen.inference.max_batch >= chosen.selfplay.slots or size != "laptop"
     assert chosen.train.min_samples <= chosen.train.samples_per_candidate
+
+
+@pytest.mark.parametrize(("max_plies", "opening_plies"), [(1, 0), (4, 1), (5, 4)])
+def test_the_openings_of_the_gate_end_before_the_shortest_game(max_plies, opening_plies):
+    spec = replace(games.make("tic_tac_toe").spec(), name="short", max_plies=max_plies)
+    assert preset(SimpleNamespace(spec=lambda: spec), "tiny").gate.opening_plies == opening_plies
 
 
 @pytest.mark.parametrize("name", GAMES)

@@ -53,6 +53,8 @@ def _fitting(spec: GameSpec) -> dict[str, Any]:
     fewest, most = SelfPlaySettings().deep_opening_plies
     if (fits := max(1, spec.max_plies * 2 // 5)) < most:  # random play of a short game often ends it sooner
         fitting["selfplay"] = {"deep_opening_plies": (min(fewest, fits), fits)}
+    if GateSettings().opening_plies >= spec.max_plies:
+        fitting["gate"] = {"opening_plies": spec.max_plies * 2 // 5}
     if spec.information != "perfect":
         fitting["search"] = {"information": "determinise", "cache_positions": 0}
     elif spec.repeats:

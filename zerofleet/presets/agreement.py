@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from games.core import Game
 from zerofleet.errors import ConfigurationError
-from zerofleet.presets import Q_KINDS, Preset, SelfPlaySettings
+from zerofleet.presets import Q_KINDS, GateSettings, Preset, SelfPlaySettings
 from zerofleet.presets.learners import LEARNERS, LearnerDeclaration, declared, settings_of
 
-__all__ = ["require_agreement", "require_one_game"]
+__all__ = ["require_agreement", "require_one_game", "require_openings"]
 
 
 def require_agreement(chosen: Preset) -> None:
@@ -78,6 +79,16 @@ def _require_served(chosen: Preset) -> None:
         raise ConfigurationError(
             f"afterstates.opponents has version:{missing[0]}, which the inference server would not keep; set "
             f"models.pinned=[{missing[0]}]"
+        )
+
+
+def require_openings(gate: GateSettings, game: Game) -> None:
+    """Raise `ConfigurationError` for openings of the gate that are as long as the longest game, if it or the ladder plays."""
+    spec = game.spec()
+    if gate.opening_plies >= spec.max_plies and (gate.mode != "off" or gate.ladder_games):
+        raise ConfigurationError(
+            f"gate.opening_plies={gate.opening_plies} ends every game of {spec.name}, which has at most {spec.max_plies} plies:"
+            f" no match could be played; set gate.opening_plies to at most {spec.max_plies - 1}, better to a few"
         )
 
 

@@ -34,7 +34,7 @@ from games.errors import GameError
 from zerofleet.contracts.plain_files import read_plain
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset, preset
-from zerofleet.presets.agreement import require_agreement
+from zerofleet.presets.agreement import require_agreement, require_openings
 from zerofleet.presets.devices import check_devices
 from zerofleet.presets.learners import own_settings
 from zerofleet.presets.lists import is_list, parse_list
@@ -100,7 +100,8 @@ class Experiment:
 
         Raises `ConfigurationError` naming the wrong one, or those that contradict each other.
         """
-        chosen = preset(self.build_game(), self.preset)
+        game = self.build_game()
+        chosen = preset(game, self.preset)
         changes: dict[str, dict[str, str]] = {}
         for name, value in self.settings.items():
             part, _, key = name.partition(".")
@@ -114,6 +115,7 @@ class Experiment:
         if (own := own_settings(found.train.learner)) is not None:
             found = found.model_copy(update={"own_learner": changed.get(found.train.learner, own())})
         require_agreement(found)
+        require_openings(found.gate, game)
         return found
 
 

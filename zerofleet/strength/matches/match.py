@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.strength.matches.play import AgentMaker, MatchSettings, play_games
 from zerofleet.strength.matches.scoreboard import GameResult, Scoreboard, Standing
@@ -39,7 +40,8 @@ async def play_match(
     """Play the games missing from `board` until `rule` decides; then close the board.
 
     `record` adds a result to the board; the default is `board.record`. Results already on the board count like new ones.
-    Propagates errors of the evaluator and `record`; the board keeps its results, and the match can be resumed.
+    Raises `InvalidRequest` as `decide`. Propagates errors of the evaluator and `record`; the board keeps its results, and the
+    match can be resumed.
     Cancellation: likewise.
     """
     outcome = decide(board, rule)
@@ -82,7 +84,11 @@ def decide(board: Scoreboard, rule: StoppingRule, *, after: int = -1) -> MatchOu
 
     Every group is examined, also when several complete at once, so that the outcome does not depend on the number of
     concurrent games. Groups up to `after` have been examined before.
+
+    Raises `InvalidRequest` for a match without an opening: no rule decides on no games.
     """
+    if not board.groups and board.exhausted:
+        raise InvalidRequest(f"match {board.terms.match_id} has no opening, so no game; want at least one")
     for groups in range(after + 1, board.groups + 1):
         standing = board.standing(groups)
         decision = rule.decide(standing, is_last=groups == board.groups and board.exhausted)

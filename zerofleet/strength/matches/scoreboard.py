@@ -8,6 +8,7 @@ would bias a test towards the player who wins quickly.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -152,9 +153,13 @@ class Scoreboard:
         of the seatings."""
 
     def opening(self, group: int) -> Opening | None:
-        """Return the opening of a group, None past the last one."""
+        """Return the opening of a group, None past the last one. Raises `InvalidRequest` when none can be drawn."""
         while len(self._openings) <= group:
-            following = next(self._supply, None)
+            try:
+                following = next(self._supply, None)
+            except BaseException:  # a generator that has raised ends: without another one the match would count as exhausted
+                self._supply = itertools.islice(self.terms.openings(), len(self._openings), None)
+                raise
             if following is None:
                 return None
             self._openings.append(following)
