@@ -17,7 +17,7 @@ import structlog
 from gatekeeper.disk import Disk
 from gatekeeper.lease import Lease
 from zerofleet.contracts.promotions import Champion
-from zerofleet.errors import StaleEpoch, Unavailable
+from zerofleet.errors import CorruptModel, StaleEpoch, Unavailable
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.model_store import ModelStore
 
@@ -68,7 +68,8 @@ class ChampionPointer:
     async def write(self, version: int, *, reason: str) -> Champion:
         """Point to a version; only inside `command`.
 
-        Raises the errors of `ModelStore.write_champion`: `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
+        Raises the errors of `ModelStore.write_champion`: `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`; the last
+        one also while the pointer or its history is damaged, which is no fault of the version.
         Cancellation: raised after the pointer is written and watchers are notified, or no effect.
         """
         try:
@@ -115,16 +116,24 @@ class ChampionPointer:
         epoch = self._lease.next_epoch(above=self.epoch)
         crash_point("gatekeeper_after_epoch_before_champion")
         try:
-            champion = self._store.write_champion(self._model, version, epoch=epoch, reason=reason, after=self.epoch)
+            champion = self._put(version, epoch, reason)
+        except CorruptModel as error:
+            self._store.verify(self._model, version)  # raises if the version is at fault
+            raise Unavailable(f"version {version} of {self._model} is sound, but cannot become champion: {error}") from error
+        crash_point("gatekeeper_after_champion")
+        return champion
+
+    def _put(self, version: int, epoch: int, reason: str) -> Champion:
+        """Write the pointer, and return it also where the store failed after it was in its place."""
+        try:
+            return self._store.write_champion(self._model, version, epoch=epoch, reason=reason, after=self.epoch)
         except Unavailable:
             # The pointer may be written and only its history line missing, which the store adds with the next write; or the
             # pointer is in its place and would not survive a power loss.
             written = self._store.settled_champion(self._model)
             if written is None or written.epoch != epoch:
                 raise
-            champion = written
-        crash_point("gatekeeper_after_champion")
-        return champion
+            return written
 
     def _announce(self, champion: Champion) -> None:
         self._history.append(champion)

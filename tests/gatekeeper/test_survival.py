@@ -215,6 +215,25 @@ async def test_a_match_for_which_no_opening_can_be_drawn_waits_and_breaks_no_can
         assert sum(candidate.match.pentanomial) > 0
 
 
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"model": "tic_tac_toe"}'])
+async def test_a_promotion_waits_for_a_damaged_pointer_and_breaks_no_candidate(open_gate, monkeypatch, damage):
+    write, attempts = DirectoryStore.write_champion, iter(range(2 * arbiter.MOST_FAILURES))
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        pointer = gate.models.store.root / MODEL / "champion.json"
+        sound = pointer.read_bytes()
+
+        def restored_later(*model, **how):
+            pointer.write_bytes(sound if next(attempts, None) is None else damage)
+            return write(*model, **how)
+
+        monkeypatch.setattr(DirectoryStore, "write_champion", restored_later)
+        with pytest.raises(Unavailable, match=r"version 2 .* is sound .* the last line of champion_history\.jsonl into it"):
+            await gate.client.promote(MODEL, gate.models.publish()[0], reason="by hand")
+        assert (await gate.offer()).status is CandidateStatus.PROMOTED
+        assert next(attempts, None) is None
+
+
 async def test_a_verdict_that_cannot_be_written_waits_for_the_disk(open_gate, monkeypatch):
     append, failures = Journal.append, iter([Unavailable("disk full")] * 12)
 

@@ -24,7 +24,7 @@ def store(store, files, manifest):
 @pytest.mark.parametrize("text", ["", "{", '{"model": "tic_tac_toe"}'])
 def test_a_damaged_pointer_is_an_error_and_not_an_absent_champion(store, place, text):
     place.write("champion.json", text.encode())
-    with pytest.raises(CorruptModel):
+    with pytest.raises(CorruptModel, match=r"restore it, or write the last line of champion_history\.jsonl into it"):
         store.champion(MODEL)
 
 

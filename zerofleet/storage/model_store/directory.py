@@ -29,7 +29,7 @@ import structlog
 
 from games.core import Game
 from zerofleet.contracts import model_checks
-from zerofleet.contracts.manifests import Champion, Manifest, parse, require_game, to_json
+from zerofleet.contracts.manifests import Champion, Manifest, require_game, to_json
 from zerofleet.contracts.model_checks import MANIFEST_FILE, WEIGHTS_FILE
 from zerofleet.contracts.naming import is_model_name, is_version, require_model_name
 from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain, read_plain
@@ -38,7 +38,7 @@ from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
 from zerofleet.storage.model_store import base
 from zerofleet.storage.model_store.history import History
-from zerofleet.storage.model_store.pointer_check import POINTER_REMEDY, PointerCheck
+from zerofleet.storage.model_store.pointer_check import POINTER_REMEDY, PointerCheck, read_pointer
 
 __all__ = ["DirectoryStore"]
 
@@ -284,7 +284,7 @@ class DirectoryStore:
         """Return the pointer, not compared with any manifest: a promotion replaces a damaged one too."""
         path = self._model_directory(model) / "champion.json"
         text = self._read(path, remedy=POINTER_REMEDY)
-        return None if text is None else parse(Champion, text, where=str(path))
+        return None if text is None else read_pointer(text, where=str(path))
 
     def _history(self, model: str) -> History:
         path = self._model_directory(model) / "champion_history.jsonl"

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from games.core import Game
 from zerofleet.contracts import model_checks
-from zerofleet.contracts.manifests import Champion, Manifest, StoredFile, parse, require_game, to_json
+from zerofleet.contracts.manifests import Champion, Manifest, StoredFile, require_game, to_json
 from zerofleet.contracts.model_checks import MANIFEST_FILE, WEIGHTS_FILE
 from zerofleet.contracts.naming import is_model_name, is_version, require_model_name
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, Unavailable
@@ -34,7 +34,7 @@ from zerofleet.storage.model_store import base
 from zerofleet.storage.model_store.bucket import Bucket, ChangedMeanwhileError, Content, Listed
 from zerofleet.storage.model_store.cache import ModelCache
 from zerofleet.storage.model_store.history import History
-from zerofleet.storage.model_store.pointer_check import PointerCheck
+from zerofleet.storage.model_store.pointer_check import PointerCheck, read_pointer
 
 __all__ = ["ObjectStore"]
 
@@ -309,7 +309,7 @@ class ObjectStore:
     def _pointer(self, model: str) -> tuple[Champion | None, Content | None]:
         key = f"{require_model_name(model)}/champion.json"
         found = self._read(key)
-        return (None if found is None else parse(Champion, found.data, where=f"{self.location}/{key}")), found
+        return (None if found is None else read_pointer(found.data, where=f"{self.location}/{key}")), found
 
     def _history(self, model: str) -> tuple[History, Content | None]:
         key = f"{require_model_name(model)}/champion_history.jsonl"

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zerofleet.contracts.manifests import Champion
+from zerofleet.contracts.manifests import Champion, parse
 from zerofleet.errors import CorruptModel, ModelNotFound, VersionSkew
 
-__all__ = ["POINTER_REMEDY", "PointerCheck"]
+__all__ = ["POINTER_REMEDY", "PointerCheck", "read_pointer"]
 
 POINTER_REMEDY = "restore it, or write the last line of champion_history.jsonl into it"
+
+
+def read_pointer(text: bytes, *, where: str) -> Champion:
+    """Parse the pointer read at `where`. Raises as `parse`, with the remedy for a damaged one."""
+    try:
+        return parse(Champion, text, where=where)
+    except VersionSkew:
+        raise
+    except CorruptModel as error:
+        raise CorruptModel(f"{error}; {POINTER_REMEDY}") from error
 
 
 class PointerCheck:
