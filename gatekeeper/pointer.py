@@ -20,6 +20,7 @@ from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import CorruptModel, StaleEpoch, Unavailable
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.model_store import ModelStore
+from zerofleet.storage.model_store.pointer_check import POINTER_REMEDY
 
 __all__ = ["ChampionPointer"]
 
@@ -30,6 +31,7 @@ class ChampionPointer:
     """Champion of one model, and its history."""
 
     def __init__(self, store: ModelStore, model: str, lease: Lease, disk: Disk) -> None:
+        """Read pointer and history; blocks. Raises `CorruptModel` where the pointer is not their latest, `Unavailable`."""
         self._store = store
         self._model = model
         self._lease = lease
@@ -38,8 +40,9 @@ class ChampionPointer:
         self._changed = asyncio.Event()
         self._lost_lease = asyncio.Event()
         self._closed = False
-        store.settled_champion(model)  # a killed gatekeeper may have put it in its place and synced nothing
-        self._history = store.history(model)
+        self._history = store.history(model)  # before the pointer, whose line is written after it
+        present = store.settled_champion(model)  # a killed gatekeeper may have put it in its place and synced nothing
+        _require_latest(present, self.champion, where=f"{store.location}/{model}")
 
     @property
     def champion(self) -> Champion | None:
@@ -143,3 +146,17 @@ class ChampionPointer:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def _require_latest(present: Champion | None, latest: Champion | None, *, where: str) -> None:
+    """Raise `CorruptModel` unless the pointer, `present`, is the latest champion of the history or newer.
+
+    Otherwise each promotion would find another champion than the one expected, as after a change by another gatekeeper.
+    """
+    if latest is None or present == latest or (present is not None and present.epoch > latest.epoch):
+        return
+    got = "is missing" if present is None else f"names version {present.version} of epoch {present.epoch}"
+    raise CorruptModel(
+        f"{where}/champion.json {got}, and the last line of champion_history.jsonl version {latest.version} of epoch "
+        f"{latest.epoch}: the pointer was lost or replaced by an older one; {POINTER_REMEDY}"
+    )

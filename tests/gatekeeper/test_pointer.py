@@ -9,7 +9,7 @@ import pytest
 from gatekeeper.disk import Disk
 from gatekeeper.lease import Lease
 from gatekeeper.pointer import ChampionPointer
-from zerofleet.errors import Unavailable
+from zerofleet.errors import CorruptModel, Unavailable
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.testing.models import MODEL, sample_files, sample_manifest
 
@@ -73,3 +73,19 @@ async def test_a_start_syncs_the_champion_that_a_killed_gatekeeper_left(store, s
         pointer = ChampionPointer(store, MODEL, None, disk)
     assert pointer.champion == store.champion(MODEL)
     assert sum(syncs.with_pointer) == before + 1
+
+
+@pytest.mark.parametrize(("is_older", "got"), [(False, "is missing"), (True, "names version 1 of epoch 1")])
+def test_a_start_refuses_a_pointer_that_is_missing_or_older_than_its_history(store, is_older, got):
+    pointer = store.root / MODEL / "champion.json"
+    store.write_champion(MODEL, 1, epoch=1, reason="won")
+    older = pointer.read_bytes()
+    store.write_champion(MODEL, 1, epoch=2, reason="won")
+    pointer.unlink()
+    if is_older:
+        pointer.write_bytes(older)
+    with Disk() as disk:
+        with pytest.raises(CorruptModel, match=rf"champion\.json {got}, .* version 1 of epoch 2: .* the last line of"):
+            ChampionPointer(store, MODEL, None, disk)
+        pointer.write_bytes((store.root / MODEL / "champion_history.jsonl").read_bytes().splitlines()[-1])
+        assert ChampionPointer(store, MODEL, None, disk).champion == store.champion(MODEL)
