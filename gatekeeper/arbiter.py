@@ -163,7 +163,6 @@ class Arbiter:
         """Return the next candidate: one whose match has begun, else the newest; None while none may be decided."""
         candidates = self._crew.ledger.candidates()
         waiting = [candidate for candidate in candidates if not candidate.status.settled]
-        metrics.GATE_QUEUE.set(sum(c.status is CandidateStatus.QUEUED for c in waiting))
         holds = self._mode == "watch" and holds_candidates(self._crew.pointer.history, candidates)
         metrics.GATE_HOLDS.set(holds)
         if not waiting or (holds and self._champion_on_trial()):

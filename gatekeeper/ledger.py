@@ -28,6 +28,7 @@ from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.strength.gate_record import GateRecord, Purpose, ended, opened
 from zerofleet.strength.matches import GameResult, MatchTerms, Scoreboard
+from zerofleet.telemetry import metrics
 
 __all__ = ["MOST_SETTLED", "Ledger", "Purpose"]
 
@@ -68,6 +69,7 @@ class Ledger:
             except RecordRejected as error:
                 log.warning("journal.result_refused", reason=error.reason, text=str(error))
         self._journal.rewrite(self.gate.present())
+        self._export_queue()
 
     async def until_lost(self) -> None:
         """Wait until an event was refused because another gatekeeper has taken over, then raise `StaleEpoch`.
@@ -191,8 +193,14 @@ class Ledger:
 
     def _announce(self, event: Event) -> None:
         self._fold(event)
+        if isinstance(event, events.Submitted | events.StatusChanged):
+            self._export_queue()
         self.changed.set()
         self.changed = asyncio.Event()
+
+    def _export_queue(self) -> None:
+        """Export the length of the queue: at each change, since the arbiter looks at it between two matches only."""
+        metrics.GATE_QUEUE.set(sum(one.status is CandidateStatus.QUEUED for one in self.gate.candidates.values()))
 
     def _fold(self, event: Event) -> None:
         changed = self.gate.fold(event)

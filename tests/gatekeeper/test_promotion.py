@@ -4,6 +4,7 @@ import pytest
 
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound
+from zerofleet.telemetry import metrics
 
 MODEL = "tic_tac_toe"
 
@@ -192,6 +193,26 @@ async def test_the_newest_candidate_is_decided_first_and_supersedes_older_ones(o
         statuses = [gate.ledger.candidate(version).status for version, _ in offers]
         assert statuses[:2] == [CandidateStatus.SUPERSEDED] * 2
         assert statuses[2] is CandidateStatus.REJECTED
+
+
+async def test_the_length_of_the_queue_is_exported_while_a_match_is_played(open_gate, inference):
+    async with open_gate() as gate:
+        await gate.offer()
+        begun, goes_on = asyncio.Event(), asyncio.Event()
+        inference.on_evaluate = lambda version: _hold(begun, goes_on)
+        await gate.client.submit(MODEL, *gate.models.publish())
+        await begun.wait()
+        for queued in range(3):
+            assert f"zerofleet_gate_queue_candidates {queued}.0" in metrics.exposition("gatekeeper").decode()
+            await gate.client.submit(MODEL, *gate.models.publish())
+        goes_on.set()
+        await gate.arbiter.idle.wait()
+    assert "zerofleet_gate_queue_candidates 0.0" in metrics.exposition("gatekeeper").decode()
+
+
+async def _hold(begun, goes_on):
+    begun.set()
+    await goes_on.wait()
 
 
 async def test_a_candidate_older_than_the_champion_is_not_played(open_gate, inference):
