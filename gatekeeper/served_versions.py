@@ -85,10 +85,11 @@ class Serving:
             self._changed.set()
 
     async def apply(self) -> None:
-        """Load the wanted versions on the server. Raises as `including`. Cancellation: loaded or not."""
+        """Load the wanted versions on the server. Raises as `including`. Cancellation: loaded or not, and `run` loads again."""
         async with self._changes:
             await self._look_for_pinned()
             wanted = self.wanted()
+            self._served = ()  # until the answer: a cancelled or failed call may have changed the server all the same
             if wanted:
                 await self._control.serve(self._model, wanted)
             self._served = wanted

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 
 import grpc
 import pytest
@@ -140,6 +141,30 @@ async def test_the_champion_is_served_while_the_store_of_pinned_versions_is_away
         work = group.create_task(serving.run())
         while fleet.replicas[0].held != {1, 2}:  # noqa: ASYNC110 - the gatekeeper looks by the clock
             await asyncio.sleep(0.001)
+        work.cancel()
+
+
+async def test_a_version_that_a_server_loaded_for_a_cancelled_promotion_is_unloaded(inference, models, tmp_path):
+    serving = Serving(inference, MODEL, _pointer(models, tmp_path), recheck_s=30.0)
+    load, loaded = inference.serve, asyncio.Queue()
+
+    async def load_and_answer_late(model, versions):
+        await load(model, versions)
+        loaded.put_nowait(versions)
+        if 2 in versions:
+            await asyncio.Event().wait()
+
+    inference.serve = load_and_answer_late
+    await serving.apply()
+    assert await loaded.get() == (1,)
+    async with AsyncExitStack() as stack:
+        promotion = asyncio.create_task(stack.enter_async_context(serving.including(2)))
+        assert await loaded.get() == (1, 2)
+        promotion.cancel()
+        await asyncio.wait([promotion])
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        work = group.create_task(serving.run())
+        assert await loaded.get() == (1,)
         work.cancel()
 
 
