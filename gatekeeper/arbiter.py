@@ -116,6 +116,7 @@ class Arbiter:
             known = self._crew.ledger.candidate(version)
             report = None if known is None else known.match
             await self._crew.ledger.set_status(version, CandidateStatus.PROMOTED, reason=champion.reason, report=report)
+            await self._crew.verdicts.close_matches(version, rated=False)
         except (Unavailable, StaleEpoch) as error:  # the promotion itself is complete
             log.warning("promotion.not_noted", version=version, error=str(error))
         return champion

@@ -25,6 +25,7 @@ from zerofleet.strength.matches import (
     AgentMaker,
     Decision,
     GameResult,
+    MatchOutcome,
     MatchSettings,
     MatchTerms,
     Player,
@@ -123,8 +124,16 @@ class Referee:
 
     def standing(self, board: Scoreboard) -> Standing:
         """Return the standing of a match; results after its decision do not count."""
-        outcome = decide(board, self._rule_of(board)) if board.groups else None
+        outcome = self._outcome(board)
         return outcome.standing if outcome else board.standing()
+
+    def groups_of_win(self, board: Scoreboard) -> int:
+        """Return the groups with which a match was decided for its first player, 0 for any other match."""
+        outcome = self._outcome(board)
+        return outcome.standing.groups if outcome and outcome.decision.first_wins else 0
+
+    def _outcome(self, board: Scoreboard) -> MatchOutcome | None:
+        return decide(board, self._rule_of(board)) if board.groups else None
 
     async def _open(self, match_id: str, version: int, other: int) -> Scoreboard:
         seed = np.random.SeedSequence([self._settings.seed, version, other]).generate_state(1, np.uint64)

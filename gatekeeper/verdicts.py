@@ -40,10 +40,14 @@ class Verdicts:
             await self.close_matches(version, rated=status is CandidateStatus.PROMOTED)
 
     async def close_matches(self, version: int, *, rated: bool) -> None:
-        """Close a candidate's match; its groups until the decision count for the ladder when `rated`. Raises as `settle`."""
+        """Close a candidate's matches. Raises as `settle`.
+
+        With `rated`, those that it has won count for the ladder, up to their decision. One that was broken off never counts: an
+        operator may have chosen the moment by its results.
+        """
         for board in self._ledger.boards("gate"):
             if board.terms.players[0].version == version:
-                rated_groups = self._referee.standing(board).groups if rated else 0
+                rated_groups = self._referee.groups_of_win(board) if rated else 0
                 await self._ledger.close_match(board.terms.match_id, rated_groups=rated_groups)
 
     async def tidy_up(self) -> None:

@@ -1,9 +1,11 @@
 import asyncio
+from unittest.mock import Mock
 
 import pytest
 
+from gatekeeper.ledger import Ledger
 from zerofleet.contracts.promotions import CandidateStatus
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.telemetry import metrics
 
 MODEL = "tic_tac_toe"
@@ -396,6 +398,32 @@ async def test_a_candidate_promoted_by_hand_during_its_match_stays_promoted(open
         assert (await gate.settled(version)).status is CandidateStatus.PROMOTED
         assert gate.pointer.champion.version == version
         assert gate.ledger.boards("gate") == []
+
+
+@pytest.mark.parametrize("at_the_next_start", [False, True])
+async def test_a_match_that_a_promotion_by_hand_broke_off_is_closed_and_never_rated(
+    open_gate, inference, monkeypatch, at_the_next_start
+):
+    async with open_gate(max_pairs=36, elo1=50.0) as gate:
+        await gate.offer()
+
+        async def leave_after_four_games(version):
+            inference.away = sum(len(board.results()) for board in gate.ledger.boards("gate")) >= 4
+
+        inference.on_evaluate = leave_after_four_games
+        await gate.client.submit(MODEL, *gate.models.publish())
+        await inference.asked_in_vain.get()
+        with monkeypatch.context() as disk:
+            if at_the_next_start:
+                disk.setattr(Ledger, "close_match", Mock(side_effect=Unavailable("disk full")))
+            await gate.client.promote(MODEL, 2, reason="by hand", without_self_test=True)
+        assert bool(gate.ledger.boards("gate")) == at_the_next_start
+        assert gate.ledger.games_between("model:2", "model:1") == 0
+    inference.away, inference.on_evaluate = False, None
+    async with open_gate(max_pairs=36, elo1=50.0) as gate:
+        await gate.arbiter.idle.wait()
+        assert gate.ledger.boards("gate") == []
+        assert gate.ledger.games_between("model:2", "model:1") == 0
 
 
 async def test_concurrent_commands_are_serialised(open_gate):
