@@ -102,7 +102,7 @@ async def compose(settings: GatekeeperSettings, *, evaluator: Evaluator, control
         journal = EventJournal(settings.state_dir / JOURNAL_FILE, model=model, require_held=lease.require_held)
         ledger = Ledger(journal, model=model, game=game, disk=disk)
         await disk.run(ledger.load)
-        pointer = ChampionPointer(store, model, lease, disk)
+        pointer = await disk.run(partial(ChampionPointer, store, model, lease, disk))
         watched, rating = WatchedEvaluator(evaluator, "match"), WatchedEvaluator(evaluator, "ladder")
         serving = Serving(
             control,

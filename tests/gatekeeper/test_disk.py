@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from gatekeeper.disk import Disk
+from zerofleet.storage.model_store import DirectoryStore
 
 MODEL = "tic_tac_toe"
 
@@ -40,6 +41,18 @@ async def test_cancellation_waits_for_the_disk_and_comes_after_the_consequence()
         with pytest.raises(asyncio.CancelledError):
             await task
     assert seen == ["written"]
+
+
+async def test_a_start_reads_the_store_in_the_thread_of_the_disk(open_gate, monkeypatch):
+    threads = set()
+
+    def noted(read):
+        return lambda *model, **how: threads.add(threading.current_thread().name) or read(*model, **how)
+
+    for name in ("champion", "settled_champion", "history"):
+        monkeypatch.setattr(DirectoryStore, name, noted(getattr(DirectoryStore, name)))
+    async with open_gate(by_hand_only=True):
+        assert threads == {"gatekeeper-disk_0"}
 
 
 async def test_a_cancellation_counts_although_the_work_fails():
