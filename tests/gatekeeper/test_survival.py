@@ -228,7 +228,7 @@ async def test_a_promotion_waits_for_a_damaged_pointer_and_breaks_no_candidate(o
             return write(*model, **how)
 
         monkeypatch.setattr(DirectoryStore, "write_champion", restored_later)
-        with pytest.raises(Unavailable, match=r"version 2 .* is sound .* the last line of champion_history\.jsonl into it"):
+        with pytest.raises(Unavailable, match=r"version 2 .* is sound, .* the last line of champion_history\.jsonl into it"):
             await gate.client.promote(MODEL, gate.models.publish()[0], reason="by hand")
         assert (await gate.offer()).status is CandidateStatus.PROMOTED
         assert next(attempts, None) is None
