@@ -74,6 +74,7 @@ class Lane:
         self._block = block
         self._crew = crew
         self._games: dict[int, Ticket] = {}  # by slot
+        self._versions: dict[int, set[int]] = {}  # by slot: those the game began with or was switched to
         self._boards = crew.spectators.reserve(len(block))
         self._traces = BlockTraces()
         self._version = 0  # the adopted version this lane has acted on
@@ -127,7 +128,7 @@ class Lane:
                     await self._in_thread(self._absorb)
             self._begin_drafted(drafts, found.value[searched:])
             if gone:
-                await self._abandon(gone if self._crew.staleness == "finish" else self._older(), "version_gone")
+                await self._abandon(gone, "version_gone")
 
     def _advance(self) -> Leaves:
         """Absorb the last evaluation and search on: one visit of the search thread for each block of leaves."""
@@ -155,28 +156,23 @@ class Lane:
             self._block.set_exploration(await self._crew.exploration.share_of(adopted))
         self._version = adopted
         if self._crew.staleness == "drop":
-            await self._abandon(self._older(), "stale")
+            await self._abandon({ticket.version for ticket in self._games.values()} - {adopted}, "stale")
         elif self._crew.staleness == "switch":
             for slot in self._games:
                 self._block.set_versions(slot, [adopted] * self._seats)
-
-    def _older(self) -> set[int]:
-        """Return the versions with which games began, except the adopted one.
-
-        Games that switch search on with any of these, so a version names the affected games only where games finish with it.
-        """
-        return {ticket.version for ticket in self._games.values()} - {self._crew.adopted.version}
+                self._versions[slot].add(adopted)
 
     async def _abandon(self, versions: Collection[int], reason: str) -> None:
-        """Abandon every game that began with one of `versions`. Cancellation: as `run`."""
+        """Abandon every game that was searched with one of `versions`. Cancellation: as `run`."""
         await self._in_thread(self._absorb)  # games are abandoned while no leaves wait
-        for slot, ticket in list(self._games.items()):
-            if ticket.version in versions:
+        for slot in list(self._games):
+            if not self._versions[slot].isdisjoint(versions):
                 self._block.abandon(slot)
                 self._give_up(slot, reason)
 
     def _give_up(self, slot: int, reason: str) -> None:
         self._traces.end(slot)
+        del self._versions[slot]
         self._crew.register.abandon(self._games.pop(slot), reason)
 
     def _fill(self) -> dict[int, Draft]:
@@ -185,6 +181,7 @@ class Lane:
         for slot in self._block.idle():
             ticket = self._crew.register.begin(self._version)
             self._games[slot] = ticket
+            self._versions[slot] = {self._version}
             self._traces.begin(slot, ticket)
             draft = self._crew.openings.draft(ticket.seed)
             metrics.OPENINGS.labels(kind=draft.kind).inc()
@@ -218,6 +215,7 @@ class Lane:
             self._traces.end(slot)
             self._crew.openings.remember(played)
             ticket = self._games.pop(slot)
+            del self._versions[slot]
             self._last_played = ticket.version
             self._crew.publisher.hand_over(self._crew.register.finish(ticket, played))
         if finished and self._crew.resignation.enabled:

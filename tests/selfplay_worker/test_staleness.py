@@ -97,6 +97,23 @@ async def test_games_of_a_version_that_is_still_served_go_on_when_an_older_one_i
     assert 2 in {move.model_version for payload in stream.published.values() for move in decode_record(payload).searched}
 
 
+@pytest.mark.parametrize("mode", ["search", "afterstates"])
+async def test_no_published_move_was_decided_by_a_version_that_gave_no_evaluation_before_its_rollback(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, mode: str
+) -> None:
+    before = value_of(metrics.GAMES_ABANDONED.labels(reason="version_gone"))
+    promotions.promote(1)
+    async with working(game, changed(settings, selfplay={"mode": mode}), evaluator, stream, promotions):
+        await evaluator.until_asked(1)
+        promotions.promote(2)
+        await evaluator.until_asked(2)
+        promotions.promote(1)
+        await stream.until(len(stream.published) + 30)
+    assert value_of(metrics.GAMES_ABANDONED.labels(reason="version_gone")) > before
+    used = {move.model_version for payload in stream.published.values() for move in decode_record(payload).searched}
+    assert used == {1}
+
+
 async def test_the_worker_waits_for_a_champion_that_is_not_served_yet(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
