@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import pytest
 
+from zerofleet.service import lifecycle
 from zerofleet.service.lifecycle import Drain, Service, serve_until_drained
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.process_start import start_ticks
@@ -151,6 +152,50 @@ async def test_two_signals_at_the_same_time_cancel_after_the_drains() -> None:
 
     assert await serve(main, grace_s=60) == 1
     assert events == ["flush"]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_a_second_signal_ends_a_drain_that_waits_also_when_the_work_is_over(
+    monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    monkeypatch.setattr(lifecycle, "LAST_DRAINS_S", 0.01)
+    draining = asyncio.Event()
+
+    async def main(service: Service) -> None:
+        async def waits() -> None:
+            draining.set()
+            if is_over:
+                os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+
+        service.on_drain("publish", waits)
+        service.ready()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await service.stopping.wait()
+        if not is_over:
+            await draining.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(20):
+        assert await serve(main, grace_s=60) == 1
+
+
+async def test_work_that_fails_ends_a_drain_that_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(lifecycle, "LAST_DRAINS_S", 0.01)
+
+    async def main(service: Service) -> None:
+        service.on_drain("publish", asyncio.Event().wait)
+        service.ready()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await service.stopping.wait()
+        raise ValueError("broken")
+
+    async with asyncio.timeout(20):
+        assert await serve(main, grace_s=60) == 1
+    assert "broken" in capsys.readouterr().err
 
 
 async def test_work_that_fails_during_the_drains_does_not_prevent_the_next(capsys: pytest.CaptureFixture[str]) -> None:

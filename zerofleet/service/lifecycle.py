@@ -14,7 +14,8 @@
         end_process(main())                            # see `zerofleet.service.process_end`
 
 On SIGTERM or SIGINT readiness turns false at once, `service.stopping` is set, the drains run one after another, then
-`serve` has the rest of the grace time to return. A second signal, or the end of the grace time, cancels.
+`serve` has the rest of the grace time to return. The end of the grace time cancels; so does a second signal, after which the
+drains have `LAST_DRAINS_S` together. They have no more after a failure of `serve` either: what they wait for may have ended.
 
 Exit codes: 0 shut down on request; 2 failed to start (standard error gives the reason: one line, or the place in a game's
 rules that is at fault); 1 failed later or did not drain.
@@ -23,7 +24,9 @@ rules that is at fault); 1 failed later or did not drain.
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
+import math
 import os
 import signal
 import sys
@@ -51,6 +54,8 @@ from zerofleet.telemetry import metrics, tracing
 __all__ = ["EXIT_FAILED", "EXIT_OK", "EXIT_REFUSED", "Drain", "Service", "run_service", "serve_until_drained"]
 
 EXIT_OK, EXIT_FAILED, EXIT_REFUSED = 0, 1, 2
+LAST_DRAINS_S = 2.0
+"""Time of all remaining drains after a second signal, or after a failure of the work."""
 
 log = structlog.get_logger()
 
@@ -191,11 +196,13 @@ async def _run_to_end(service: Service, main: Callable[[Service], Awaitable[None
     loop = asyncio.get_running_loop()
     work = asyncio.create_task(_awaited(main(service)))
     ask = asyncio.create_task(service.stopping.wait())
+    hurry = asyncio.Event()
+    work.add_done_callback(functools.partial(_on_end, hurry))
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _on_signal, service, number, work)
+        loop.add_signal_handler(number, _on_signal, service, number, work, hurry)
     try:
         await asyncio.wait({work, ask}, return_when=asyncio.FIRST_COMPLETED)
-        code = EXIT_FAILED if _has_failed(work) else await _drain_within_grace(service, work)
+        code = EXIT_FAILED if _has_failed(work) else await _drain_within_grace(service, work, hurry)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
@@ -215,22 +222,43 @@ async def _awaited(awaitable: Awaitable[None]) -> None:
     await awaitable
 
 
-async def _drain_within_grace(service: Service, work: asyncio.Task[None]) -> int:
+async def _drain_within_grace(service: Service, work: asyncio.Task[None], hurry: asyncio.Event) -> int:
     asked = service.stopping.is_set()
     service.stopping.set()
     try:
-        async with asyncio.timeout(service.settings.grace_s):
-            await service.drain_until(work)
+        async with asyncio.timeout(service.settings.grace_s) as grace:
+            shortening = asyncio.create_task(_shorten(grace, hurry))
+            try:
+                await service.drain_until(work)
+            finally:
+                shortening.cancel()
     except TimeoutError:
-        log.error("service.grace_exceeded", grace_s=service.settings.grace_s)
+        if hurry.is_set():
+            log.error("service.drains_cancelled", why="a second signal, or a failure of the work")
+        else:
+            log.error("service.grace_exceeded", grace_s=service.settings.grace_s)
         work.cancel()
         return EXIT_FAILED
     return EXIT_FAILED if work.cancelled() and asked else EXIT_OK
 
 
-def _on_signal(service: Service, number: signal.Signals, work: asyncio.Task[None]) -> None:
+async def _shorten(grace: asyncio.Timeout, hurry: asyncio.Event) -> None:
+    """Leave the drains `LAST_DRAINS_S` of their grace time once `hurry` is set. Cancellation: the grace time stays."""
+    await hurry.wait()
+    end_s = asyncio.get_running_loop().time() + LAST_DRAINS_S
+    if not grace.expired() and end_s < (grace.when() or math.inf):
+        grace.reschedule(end_s)
+
+
+def _on_end(hurry: asyncio.Event, work: asyncio.Task[None]) -> None:
+    if work.cancelled() or work.exception() is not None:
+        hurry.set()
+
+
+def _on_signal(service: Service, number: signal.Signals, work: asyncio.Task[None], hurry: asyncio.Event) -> None:
     log.info("service.signal", signal=number.name, again=service.stopping.is_set())
     if service.stopping.is_set():
+        hurry.set()
         work.cancel()
     service.stopping.set()
 
