@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from concurrent.futures import Executor
+from functools import partial
 
 import structlog
 
 from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
 from zerofleet.presets import SelfPlaySettings
 from zerofleet.rpc.backoff import Backoff
+from zerofleet.search.daemon_thread import in_daemon_thread
 
 __all__ = ["ExplorationSchedule"]
 
@@ -27,16 +28,15 @@ log = structlog.get_logger()
 class ExplorationSchedule:
     """Share of temperature and epsilon that remains: factor^(games // games of an epoch)."""
 
-    def __init__(
-        self, settings: SelfPlaySettings, games_of: Callable[[int], int], *, thread: Executor, rng: random.Random
-    ) -> None:
-        """`games_of`: returns the games that a version was trained on; it blocks, and is called in `thread`."""
+    def __init__(self, settings: SelfPlaySettings, games_of: Callable[[int], int], *, rng: random.Random) -> None:
+        """`games_of`: returns the games that a version was trained on; it blocks, and is called in threads of its own."""
         self._factor = settings.exploration_decay
         self._epoch_games = settings.exploration_epoch_games
         self._games_of = games_of
-        self._thread = thread
         self._rng = rng
+        self._version: int | None = None
         self._share = 1.0
+        self._reading = asyncio.Lock()  # a version is read once for all lanes
 
     @property
     def is_constant(self) -> bool:
@@ -48,10 +48,17 @@ class ExplorationSchedule:
 
         A version that is no longer in the store, or unreadable there, explores as the one before it. Cancellation: no effect.
         """
+        async with self._reading:
+            if version != self._version:
+                self._share = await self._read(version)
+                self._version = version
+            return self._share
+
+    async def _read(self, version: int) -> float:
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         while True:
             try:
-                games = await asyncio.get_running_loop().run_in_executor(self._thread, self._games_of, version)
+                games = await in_daemon_thread(partial(self._games_of, version))
             except Unavailable as error:
                 log.warning("exploration.store_away", version=version, error=str(error))
                 await backoff.pause()
@@ -59,5 +66,4 @@ class ExplorationSchedule:
             except (ModelNotFound, CorruptModel) as error:
                 log.warning("exploration.version_gone", version=version, share=self._share, error=str(error))
                 return self._share
-            self._share = float(self._factor ** (games // self._epoch_games))
-            return self._share
+            return float(self._factor ** (games // self._epoch_games))

@@ -238,7 +238,7 @@ def make_crew(
         thread=thread,
         staleness=settings.selfplay.staleness,
         openings=Openings(game, settings.selfplay),
-        exploration=ExplorationSchedule(settings.selfplay, _games_of(game, settings), thread=thread, rng=rng),
+        exploration=ExplorationSchedule(settings.selfplay, _games_of(game, settings), rng=rng),
         spectators=Spectators(game, settings.name),
         sync=settings.selfplay.sync,
     )

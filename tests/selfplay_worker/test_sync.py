@@ -1,8 +1,8 @@
 """Games and versions in lockstep, and exploration that falls over a run."""
 
 import asyncio
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +119,7 @@ def test_a_worker_with_several_games_refuses_to_play_in_lockstep(
 
 
 def schedule(games_of: Callable[[int], int], **settings: Any) -> ExplorationSchedule:
-    return ExplorationSchedule(SelfPlaySettings(**settings), games_of, thread=ThreadPoolExecutor(1), rng=None)  # type: ignore[arg-type]
+    return ExplorationSchedule(SelfPlaySettings(**settings), games_of, rng=None)  # type: ignore[arg-type]
 
 
 async def test_exploration_falls_by_epochs_of_the_games_that_a_version_was_trained_on() -> None:
@@ -156,10 +156,16 @@ async def test_a_version_that_has_gone_from_the_store_or_is_unreadable_explores_
     assert [(line["event"], line["version"]) for line in logs] == [("exploration.version_gone", 2)]
 
 
-async def test_a_worker_explores_as_far_as_its_version_allows(
+async def test_a_worker_explores_as_far_as_its_version_allows_and_reads_it_once_beside_the_search(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "_games_of", lambda game, settings: lambda version: (version - 1) * 10_000)
+    looked: list[tuple[int, str]] = []
+
+    def games_of(version: int) -> int:
+        looked.append((version, threading.current_thread().name.partition("_")[0]))
+        return (version - 1) * 10_000
+
+    monkeypatch.setattr(worker_module, "_games_of", lambda game, settings: games_of)
     evaluator.served = {1, 2}
     falling = changed(settings, selfplay={"mode": "afterstates", "exploration_decay": 0.001})
     falling = falling.model_copy(update={"afterstates": falling.afterstates.model_copy(update={"temperature": 1.0})})
@@ -176,3 +182,5 @@ async def test_a_worker_explores_as_far_as_its_version_allows(
     assert any(explored[1])
     assert len(explored[2]) > 100
     assert not any(explored[2])
+    assert [version for version, _ in looked] == [1, 2]  # once for both lanes
+    assert "search" not in {thread for _, thread in looked}  # which would wait
