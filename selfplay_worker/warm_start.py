@@ -22,6 +22,7 @@ from selfplay_worker.stopping import Stop
 from selfplay_worker.teaching import Teachers
 from zerofleet.presets.warm_start import numbered_game
 from zerofleet.search import PlayedGame
+from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.telemetry import metrics
 
@@ -47,6 +48,7 @@ class WarmStart:
         self._stop = stop
         self._teachers = Teachers(game, settings.warm_start, opening_plies=settings.selfplay.opening_plies)
         self._shares: Shares | None = None
+        self._is_left = False
 
     def close(self) -> None:
         """Release unfinished games; call after the publisher has stopped."""
@@ -59,7 +61,8 @@ class WarmStart:
         first = zlib.crc32(self._settings.name.encode())
         self._shares = shares = Shares(RunPaths(self._settings.run_dir).warm_start, wanted, first=first)
         log.info("warm_start.begun", agents=self._settings.warm_start.agents, games=wanted, played=shares.finished)
-        with ThreadPoolExecutor(parallel, thread_name_prefix="agents") as threads:
+        threads = ThreadPoolExecutor(parallel, thread_name_prefix="agents")
+        try:
             while not self._ended:
                 async with asyncio.TaskGroup() as group:
                     for _ in range(parallel):
@@ -71,6 +74,9 @@ class WarmStart:
                 if not self._ended:
                     log.warning("warm_start.again", why="there is no champion yet: games may have been lost")
                     shares.forget()
+        finally:
+            self._is_left = True
+            await in_daemon_thread(threads.shutdown)  # agents end their moves; the event loop does not wait
 
     @property
     def _ended(self) -> bool:
@@ -114,7 +120,7 @@ class WarmStart:
         self._publisher.hand_over(FinishedGame(numbered.uid, payload, lambda: shares.finish(number)))
 
     def _interrupted(self) -> bool:
-        return self._stop.now or self._adopted.version > 0
+        return self._is_left or self._stop.now or self._adopted.version > 0
 
     def _count(self, played: PlayedGame) -> None:
         outcome = outcome_of(played.scores)

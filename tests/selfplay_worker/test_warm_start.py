@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,9 +19,12 @@ import pytest
 from games.core import Game
 from selfplay_worker import warm_start as warm_start_module
 from selfplay_worker.settings import WorkerSettings
+from selfplay_worker.teaching import Teachers
 from selfplay_worker.worker import SelfPlay
 from zerofleet.contracts.records import decode_record, validate
-from zerofleet.errors import InvalidRequest
+from zerofleet.errors import InvalidRequest, PermissionRefused
+from zerofleet.presets.warm_start import NumberedGame
+from zerofleet.search import PlayedGame
 from zerofleet.service.lifecycle import Service, serve_until_drained
 from zerofleet.storage.streams import SqliteStream
 
@@ -110,6 +114,39 @@ async def test_games_waiting_for_the_stream_at_the_end_are_published(
         assert await stream.reached.get() == -1
         stream.away = False
     assert stream.published
+
+
+async def test_a_publisher_that_fails_ends_the_games_of_agents_and_leaves_the_event_loop_free(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, play = asyncio.get_running_loop(), Teachers.play
+    begun: list[int] = []
+    turned: list[bool] = []
+
+    def long(self: Teachers, numbered: NumberedGame, stopping: Callable[[], bool]) -> PlayedGame | None:
+        begun.append(numbered.number)
+        if len(begun) == 1:
+            return play(self, numbered)
+        loop.call_soon_threadsafe(stream.open.set)
+        turn, never = threading.Event(), threading.Event()
+        is_ended = any(stopping() or never.wait(0.01) for _ in range(500))
+        loop.call_soon_threadsafe(turn.set)
+        turned.append(is_ended and turn.wait(5))
+        return None
+
+    async def refuse(uid: str, payload: bytes) -> None:
+        await stream.open.wait()
+        raise PermissionRefused("the password is wrong")
+
+    async def main(service: Service) -> None:
+        await SelfPlay(game, warm, evaluator=evaluator, stream=stream).run(service, promotions.watch())
+
+    stream.open.clear()
+    monkeypatch.setattr(Teachers, "play", long)
+    monkeypatch.setattr(stream, "publish", refuse)
+    assert await serve_until_drained(main, warm) == 1
+    assert turned
+    assert all(turned)
 
 
 async def test_an_agent_that_does_not_exist_is_refused_at_once(
