@@ -99,6 +99,8 @@ class Publisher:
             except InvalidRequest as error:  # a retry cannot succeed, and would block the games behind it
                 metrics.GAMES_ABANDONED.labels(reason="refused").inc()
                 log.error("publisher.game_refused", game_uid=game.uid, size_bytes=len(game.payload), error=str(error))
+                if game.when_refused is not None:
+                    game.when_refused()
                 return
             self._reached = True
             if away:

@@ -1,8 +1,8 @@
 """Shares: distribution of the warm start's games over workers, and the record of those played.
 
 The workers of a machine share a file with one byte for each game. The worker that plays a game holds the lock of its byte,
-and writes the byte when the stream has the game. The kernel releases the locks of a dead process, so another worker, or
-the next process, plays its unfinished games. Workers without a common file play the same games; by uid they count once.
+and writes the byte when the stream has or refuses the game. The kernel releases the locks of a dead process, so another worker,
+or the next process, plays its unfinished games. Workers without a common file play the same games; by uid they count once.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Shares:
         self._games = games
         self._first = first % games
         self._held: set[int] = set()
+        self._unmarked: set[int] = set()  # done, and known to this process alone
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -55,7 +56,7 @@ class Shares:
         return None
 
     def finish(self, number: int) -> None:
-        """Mark a game as in the stream and unlock it; one that cannot be marked stays locked by this process.
+        """Mark a game as done and unlock it; one that cannot be marked stays locked by this process, which counts it as done.
 
         Another process may play it later: the stream counts it once.
         """
@@ -63,6 +64,7 @@ class Shares:
             os.pwrite(self._file, _DONE, number)
         except OSError as error:
             log.warning("shares.not_marked", game=number, error=str(error))
+            self._unmarked.add(number)
             return
         self.give_back(number)
 
@@ -73,12 +75,18 @@ class Shares:
 
     @property
     def finished(self) -> int:
-        """Number of games in the stream."""
-        return self._games - self._marks().count(0)
+        """Number of games that the stream has or has refused."""
+        marks = self._marks()
+        return self._games - marks.count(0) + sum(not marks[number] for number in self._unmarked)
 
     def forget(self) -> None:
-        """Clear all marks, so that every game is played again: a power failure may lose games but keep their marks."""
+        """Clear all marks, so that every game is played again: a power failure may lose games but keep their marks.
+
+        Games that could not be marked are unlocked. Call it while no game of this process is in progress.
+        """
         os.ftruncate(self._file, 0)
+        while self._unmarked:
+            self.give_back(self._unmarked.pop())
 
     def close(self) -> None:
         """Close the file, which releases all locks."""

@@ -1,7 +1,7 @@
 """Warm start: before self-play, agents play the numbered games of the warm start until there is a champion.
 
-Games are published like those of self-play. A game is marked as played when the stream has it; the unfinished games of a
-killed worker are played by another worker or by its next process.
+Games are published like those of self-play. A game is marked as played when the stream has or refuses it; the unfinished games
+of a killed worker are played by another worker or by its next process.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import structlog
 
@@ -117,7 +118,8 @@ class WarmStart:
             return
         self._count(played)
         payload = self._teachers.record(numbered, played, worker_id=settings.name)
-        self._publisher.hand_over(FinishedGame(numbered.uid, payload, lambda: shares.finish(number)))
+        done = partial(shares.finish, number)  # a game that the stream refuses would be refused again
+        self._publisher.hand_over(FinishedGame(numbered.uid, payload, when_published=done, when_refused=done))
 
     def _interrupted(self) -> bool:
         return self._is_left or self._stop.now or self._adopted.version > 0

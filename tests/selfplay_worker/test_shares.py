@@ -38,7 +38,9 @@ def test_a_game_given_back_is_taken_again_and_a_finished_one_is_not(tmp_path: Pa
     shares.close()
 
 
-def test_a_game_that_cannot_be_marked_on_a_full_disk_stays_with_this_process(tmp_path: Path, monkeypatch) -> None:
+def test_a_game_that_cannot_be_marked_on_a_full_disk_stays_with_this_process_until_all_are_played_again(
+    tmp_path: Path, monkeypatch
+) -> None:
     def fail(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
@@ -47,6 +49,10 @@ def test_a_game_that_cannot_be_marked_on_a_full_disk_stays_with_this_process(tmp
     monkeypatch.setattr("selfplay_worker.shares.os.pwrite", fail)
     shares.finish(0)
     assert (shares.take(), shares.take()) == (1, None)
+    shares.finish(1)
+    assert shares.finished == 2
+    shares.forget()
+    assert (shares.finished, shares.take(), shares.take()) == (0, 0, 1)
     shares.close()
 
 

@@ -96,10 +96,18 @@ async def test_a_restarted_worker_plays_only_the_missing_games(
     assert len(first.published) + len(second.published) == GAMES
 
 
-async def test_games_are_replayed_with_their_uids_when_no_champion_comes(
-    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("refused", [set(), {3}])
+async def test_games_are_replayed_with_their_uids_when_no_champion_comes_also_after_one_that_was_refused(
+    game: Game,
+    warm: WorkerSettings,
+    stream: Any,
+    evaluator: Any,
+    promotions: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    refused: set[int],
 ) -> None:
     monkeypatch.setattr(warm_start_module, "AGAIN_AFTER_S", 0.01)
+    stream.refuses = refused
     async with working(game, warm, stream, evaluator, promotions):
         while stream.calls < 2 * GAMES:
             await stream.reached.get()
