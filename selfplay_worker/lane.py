@@ -83,6 +83,11 @@ class Lane:
         self._unabsorbed: tuple[np.ndarray, np.ndarray, list[np.ndarray]] | None = None
         self._cached = metrics.EVALUATIONS.labels(source="cache")
 
+    @property
+    def is_playing(self) -> bool:
+        """Whether a game is in progress."""
+        return bool(self._games)
+
     async def run(self) -> None:
         """Play until stopped, then abandon unfinished games. Raises errors of the evaluator that it does not retry.
 

@@ -50,6 +50,12 @@ class WarmStart:
         self._teachers = Teachers(game, settings.warm_start, opening_plies=settings.selfplay.opening_plies)
         self._shares: Shares | None = None
         self._is_left = False
+        self._in_play = 0
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether a game is in progress."""
+        return self._in_play > 0
 
     def close(self) -> None:
         """Release unfinished games; call after the publisher has stopped."""
@@ -107,10 +113,12 @@ class WarmStart:
     async def _play_one(self, number: int, shares: Shares, threads: ThreadPoolExecutor) -> None:
         settings = self._settings
         numbered = numbered_game(self._game, settings.warm_start, run_seed=settings.run_seed, number=number)
+        self._in_play += 1
         metrics.GAMES_ACTIVE.inc()
         try:
             played = await asyncio.get_running_loop().run_in_executor(threads, self._teachers.play, numbered, self._interrupted)
         finally:
+            self._in_play -= 1
             metrics.GAMES_ACTIVE.dec()
         if played is None:
             shares.give_back(number)

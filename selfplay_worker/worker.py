@@ -125,6 +125,7 @@ class SelfPlay:
         self._settings = settings
         self._rng = rng
         self._publisher = Publisher(stream, game.spec().name, capacity=settings.publish_queue_games, rng=rng)
+        self._lanes: list[Lane] = []
         self._lanes_ended = asyncio.Event()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._crew = make_crew(game, settings, evaluator=evaluator, outlet=self._publisher, thread=self._thread, rng=rng)
@@ -197,18 +198,19 @@ class SelfPlay:
             await self._adopted.available()
         if self._stop.now:
             return
-        blocks = [make_block(self._game, self._settings) for _ in range(selfplay.lanes)]
+        self._lanes = [Lane(make_block(self._game, self._settings), self._crew) for _ in range(selfplay.lanes)]
         _watch_resignation(self._crew.resignation)
         metrics.NETWORK_AGE.set_function(lambda: self._adopted.age_s)
         service.ready()
         async with asyncio.TaskGroup() as group:
-            for block in blocks:
-                group.create_task(Lane(block, self._crew).run())
+            for lane in self._lanes:
+                group.create_task(lane.run())
 
     async def _stop_games(self) -> None:
         """Stop the lanes according to the drain setting."""
         self._stop.no_new_games = True
-        if self._settings.drain == "finish":
+        players: list[Lane | WarmStart] = [*self._lanes, *([] if self._warm_start is None else [self._warm_start])]
+        if self._settings.drain == "finish" and any(player.is_playing for player in players):
             try:
                 async with asyncio.timeout(self._settings.grace_s / 2):
                     await self._lanes_ended.wait()

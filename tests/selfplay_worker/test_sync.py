@@ -109,6 +109,17 @@ async def test_two_runs_with_the_same_seed_learn_the_same_weights_bit_by_bit(
     assert len(set(found[0])) > GAMES / 2
 
 
+@pytest.mark.parametrize("promoted", [False, True])
+async def test_a_worker_that_would_play_its_games_to_their_end_stops_at_once_without_one(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, promoted: bool
+) -> None:
+    finishing = changed(settings, drain="finish", grace_s=120.0, selfplay=SYNC)
+    async with asyncio.timeout(50), working(game, finishing, evaluator, stream, promotions):
+        if promoted:
+            promotions.promote(1)
+            await stream.until(1)  # the next game waits for version 2
+
+
 @pytest.mark.parametrize("wrong", [{"lanes": 2}, {"slots": 4}, {"mode": "search"}, {"forked_opening_share": 0.1}])
 def test_a_worker_with_several_games_refuses_to_play_in_lockstep(
     game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, wrong: dict[str, Any]
