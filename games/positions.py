@@ -26,6 +26,7 @@ __all__ = [
     "legal",
     "model_parameters",
     "move_names",
+    "movers",
     "new_state",
     "parameters_text",
     "read_moves",
@@ -143,6 +144,15 @@ def move_names(game: Game, moves: Iterable[int], seed: int = 0, start: State | N
         names.append(game.action_name(state, action))
         core.play(game, state, action)
     return names
+
+
+def movers(game: Game, moves: Iterable[int], seed: int = 0) -> list[int]:
+    """Return the seat that played each of `moves`, which are those of a legal game from its starting position."""
+    state, seats = new_state(game, seed), []
+    for action in moves:
+        seats.append(int(core.to_move(game, state)))
+        core.play(game, state, int(action))
+    return seats
 
 
 def _begun(game: Game, seed: int, start: State | None) -> State:

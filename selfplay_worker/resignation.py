@@ -19,8 +19,7 @@ from collections import deque
 
 import numpy as np
 
-import games
-from games import core
+from games import positions
 from zerofleet.search import PlayedGame
 
 __all__ = ["NEVER", "ResignationCalibration"]
@@ -111,19 +110,9 @@ class ResignationCalibration:
         finds resignations no later and therefore errs on the careful side.
         """
         outcomes = np.zeros(len(self._thresholds), dtype=np.int8)
-        movers = _movers(played)
+        movers = positions.movers(played.game, played.moves, played.seed)
         for move in played.searched:
             seat = movers[move.ply]
             crossed = (outcomes == _NONE) & (self._thresholds >= move.root_value[seat])
             outcomes[crossed] = _RIGHT if played.scores[seat] <= LOST else _FALSE
         return outcomes
-
-
-def _movers(played: PlayedGame) -> list[int]:
-    """Return the player of each move, by replaying the game."""
-    state = games.new_state(played.game, played.seed)
-    movers = []
-    for action in played.moves:
-        movers.append(int(core.to_move(played.game, state)))
-        core.play(played.game, state, int(action))
-    return movers

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import games
-from games import core
+from games import core, positions
 from games.kit import bits
 from games.notation import column_name
 
@@ -37,6 +37,15 @@ def test_advancing_move_by_move_equals_a_replay() -> None:
     for action in (3, 3, 2, 0):
         games.advance(game, state, action)
     assert np.array_equal(state, games.replay(game, [3, 3, 2, 0]))
+
+
+def test_the_movers_are_the_seats_to_move_before_each_move() -> None:
+    game, seed = games.make("take_six"), 7
+    moves: list[int] = []
+    for _ in range(7):
+        moves.append(games.legal(game, games.replay(game, moves, seed))[-1])
+    before = [games.replay(game, moves[:ply], seed) for ply in range(7)]
+    assert positions.movers(game, moves, seed) == [int(core.to_move(game, state)) for state in before] == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_moves_are_parsed_and_written() -> None:

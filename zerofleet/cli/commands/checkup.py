@@ -28,6 +28,7 @@ from zerofleet.errors import ConfigurationError, ZerofleetError
 from zerofleet.evaluators.native import library
 from zerofleet.presets import learners
 from zerofleet.storage.streams import open_stream
+from zerofleet.strength.matches.play import usable_cores
 
 __all__ = ["Finding", "check_stream", "checks"]
 
@@ -166,7 +167,7 @@ def check_backend() -> Finding:
 
 def check_processors() -> Finding:
     """Check for at least two cores, so that search and network run in parallel."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = usable_cores()
     if usable < 2:
         return Finding("Processors", "warn", "1 usable core", "a run works, but search and network share the core")
     return Finding("Processors", "ok", f"{usable} usable cores")

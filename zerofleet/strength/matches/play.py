@@ -218,18 +218,9 @@ def _efforts(table: Table, played: PlayedGame) -> tuple[Effort, ...]:
         return tuple(efforts)
     visits = {move.ply: int(move.visits.sum()) for move in played.searched}
     weight = sum(visits.values()) + len(visits)  # the root is evaluated too
-    for ply, seat in enumerate(_movers(played)):
+    for ply, seat in enumerate(positions.movers(played.game, played.moves, played.seed)):
         if ply >= played.opening_plies and table.searches[seat] is not None:
             nodes = visits.get(ply, 0)
             time_s = table.search_s * (nodes + 1) / weight if ply in visits else 0.0
             efforts[pairing.seating[seat]] += Effort(1, nodes, time_s)
     return tuple(efforts)
-
-
-def _movers(played: PlayedGame) -> list[int]:
-    """Return the seat to move at each ply."""
-    state, seats = positions.new_state(played.game, played.seed), []
-    for move in played.moves:
-        seats.append(core.to_move(played.game, state))
-        core.play(played.game, state, int(move))
-    return seats
