@@ -134,6 +134,8 @@ class Lane:
             self._begin_drafted(drafts, found.value[searched:])
             if gone:
                 await self._abandon(gone, "version_gone")
+                if isinstance(self._block, SearchBlock):  # after a rollback to it a version may be served again
+                    self._block.forget(list(gone))
 
     def _advance(self) -> Leaves:
         """Absorb the last evaluation and search on: one visit of the search thread for each block of leaves."""

@@ -100,6 +100,18 @@ def test_two_versions_do_not_share_cached_evaluations():
     assert compiled_tree(block, 1) != compiled_tree(alone, 0)
 
 
+@pytest.mark.parametrize(("forgotten", "hits"), [(1, 0), (2, 1)])
+def test_evaluations_of_a_forgotten_version_are_not_found_in_the_cache(forgotten, hits):
+    block = SearchBlock(TIC_TAC_TOE, SearchSettings(simulations=1, cache_positions=64), slots=2)
+    block.begin(0, seed=0, versions=[1, 1], hold=True)
+    block.absorb(*answer_hashed(block.advance(), 2))
+    block.abandon(0)
+    block.forget([forgotten])
+    block.begin(0, seed=0, versions=[1, 1], hold=True)
+    block.advance()
+    assert block.counters.cache_hits == hits
+
+
 @pytest.mark.slow
 @given(
     seeds=st.lists(st.integers(0, 2**63 - 1), min_size=2, max_size=6, unique=True),

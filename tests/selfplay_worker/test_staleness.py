@@ -11,6 +11,7 @@ from selfplay_worker.game_register import GameRegister, Ticket
 from selfplay_worker.settings import WorkerSettings
 from zerofleet.contracts.records import decode_record, validate
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.search import SearchBlock
 from zerofleet.telemetry import metrics
 
 
@@ -61,6 +62,21 @@ async def test_games_of_a_retired_version_are_dropped_and_play_continues(
     assert value_of(metrics.GAMES_ABANDONED.labels(reason="version_gone")) > before
     for payload in stream.published.values():
         validate(decode_record(payload))
+
+
+async def test_no_uniform_evaluation_of_a_version_stays_in_the_cache_for_its_return(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forgotten: list[int] = []
+    monkeypatch.setattr(SearchBlock, "forget", lambda _block, versions: forgotten.extend(versions))
+    promotions.promote(1)
+    async with working(game, changed(settings, selfplay={"staleness": "finish"}), evaluator, stream, promotions):
+        await evaluator.until_asked(1)
+        evaluator.served = {2}
+        promotions.promote(2)
+        await evaluator.until_asked(2)
+        await stream.until(len(stream.published) + 20)
+    assert set(forgotten) == {1}
 
 
 async def test_games_of_a_version_that_is_still_served_go_on_when_an_older_one_is_retired(

@@ -32,6 +32,7 @@ from zerofleet.contracts.played import PlayedGame
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search import kernel
 from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate
+from zerofleet.search.cache import EMPTY
 from zerofleet.search.compiled_settings import compile_settings
 from zerofleet.search.decide import choose_move
 from zerofleet.search.gumbel import considered_visits
@@ -301,6 +302,10 @@ class SearchBlock:
         if self._used:
             raise ValueError("leaves of this block wait for evaluations; absorb them first")
         record["status"] = IDLE
+
+    def forget(self, versions: Sequence[int]) -> None:
+        """Empty the cache of evaluations by `versions`, between `absorb` and the next `advance`."""
+        self._cache.row[np.isin(self._cache.versions, versions)] = EMPTY
 
     def take(self, slot: int) -> PlayedGame:
         """Return a finished game and free its slot. Raises `ValueError` if it is not finished."""
