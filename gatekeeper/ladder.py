@@ -19,6 +19,7 @@ import asyncio
 import math
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -48,6 +49,7 @@ from zerofleet.strength.ladders.play import in_turns
 from zerofleet.strength.ladders.rungs import default_rungs, require_rungs
 from zerofleet.strength.ladders.standings import standings
 from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, Scoreboard, play_games
+from zerofleet.strength.matches.meeting import terms_of_games
 from zerofleet.telemetry import metrics
 
 __all__ = ["Ladder", "chosen_rungs", "rest_s"]
@@ -178,14 +180,14 @@ class Ladder:
         players = (Player.named(first), Player.named(second))
         words = [self._settings.seed, *f"{first} {second}".encode()]
         gate = self._settings.gate
-        return MatchTerms(
-            match_id=f"ladder/{first}/{second}",
-            game=self._game,
-            players=players,
+        terms = terms_of_games(
+            self._game,
+            players,
+            games=gate.ladder_games,
             seed=int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0]) >> 1,
             opening_plies=gate.opening_plies,
-            max_groups=max(1, gate.ladder_games // 2),
         )
+        return replace(terms, match_id=f"ladder/{first}/{second}")
 
     async def _take_turns(self) -> None:
         """Rest after each step in proportion to its time and, unless reserved games are missing, while a candidate waits.

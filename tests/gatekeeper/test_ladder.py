@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from games.core import make
-from gatekeeper.ladder import RESERVED_GROUPS, rest_s
+from gatekeeper.ladder import RESERVED_GROUPS, Ladder, rest_s
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
 from zerofleet.strength.ladders import default_rungs
@@ -172,6 +172,14 @@ async def test_no_game_of_the_ladder_is_played_during_a_gate_match(open_gate):
     kinds = Counter(event.match_id.split("/")[0] for event in ended[statuses[0] : statuses[-1]] if event.event == "game")
     assert kinds["gate"] >= 10
     assert kinds["ladder"] <= 4  # slots of the ladder: those of the step that was under way
+
+
+@pytest.mark.parametrize(("players", "games", "groups"), [(2, 20, 10), (2, 5, 3), (3, 20, 4), (3, 1, 1), (5, 20, 1)])
+def test_the_games_of_a_ladder_match_are_those_of_the_settings_in_whole_groups(settings_of, players, games, groups):
+    settings = settings_of(gate={"ladder_games": games})
+    parts = dict.fromkeys(("ledger", "pointer", "serving", "idle", "make_agent"))
+    terms = Ladder(make("take_six", players=players), settings, rungs=RUNGS, **parts)._terms("model:1", "random")
+    assert (terms.match_id, terms.max_groups) == ("ladder/model:1/random", groups)
 
 
 @pytest.mark.parametrize(("share", "rest"), [(0.2, 8.0), (0.5, 2.0), (1.0, 0.0)])

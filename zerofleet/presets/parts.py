@@ -341,7 +341,8 @@ class GateSettings(_Part):
     watch_elo1: float = 0.0
     """Elo difference at which mode `watch` rolls a version back with probability at most `beta`."""
     ladder_games: int = Field(default=20, ge=0, le=MOST_PAIRS)
-    """Games of each new champion against each rung; 0 disables the ladder."""
+    """Games of each new champion against each rung, rounded up to whole groups: two games with two seats, six with three; 0
+    disables the ladder."""
     rungs: tuple[str, ...] = ()
     """Classical players of the ladder, weakest first, such as `["random", "alpha_beta:3"]`; empty: those of the game."""
     ladder_depth: int = Field(default=5, ge=0)
