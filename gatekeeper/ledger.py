@@ -1,8 +1,8 @@
 """Ledger: state of candidates and matches, in memory and in the journal.
 
 Every change is durable before it is visible; every method that makes one raises `StaleEpoch` when another gatekeeper has taken
-the lease, whose journal it is then. At the start the journal is replayed into memory, and compacted: the single
-games of closed matches are dropped.
+the lease, whose journal it is then. At the start the journal is read into memory, and compacted: the single games of closed
+matches are dropped. It is compacted again whenever it has outgrown `COMPACTION_BYTES` and what a compaction left.
 
 The verdicts on `MOST_SETTLED` candidates are kept, and of older ones those that may still matter; a version whose verdict was
 dropped is answered as superseded.
@@ -23,14 +23,19 @@ from gatekeeper.disk import Disk
 from zerofleet.contracts import gate_events as events
 from zerofleet.contracts.gate_events import Event
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
-from zerofleet.errors import InvalidRequest, RecordRejected, StaleEpoch
+from zerofleet.errors import InvalidRequest, RecordRejected, StaleEpoch, Unavailable
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.strength.gate_record import GateRecord, Purpose, ended, opened
 from zerofleet.strength.matches import GameResult, MatchTerms, Scoreboard
 from zerofleet.telemetry import metrics
 
-__all__ = ["MOST_SETTLED", "Ledger", "Purpose"]
+__all__ = ["COMPACTION_BYTES", "MOST_SETTLED", "Ledger", "Purpose"]
+
+COMPACTION_BYTES = 16 << 20
+"""Size up to which a journal keeps the games of closed matches, for the pages: some hundred matches of short games."""
+COMPACTION_FACTOR = 4
+"""Multiple of what the last compaction left that the journal must exceed as well: rewrites then cost less than the writes."""
 
 MOST_SETTLED = 10_000
 """Settled candidates that are kept beside champions, versions on trial and players of open matches."""
@@ -51,6 +56,9 @@ class Ledger:
         self._disk = disk
         self.gate = GateRecord(model, game)
         """Everything durable so far; changed by this ledger alone."""
+        self._commits = asyncio.Lock()
+        """Held from a write until its event is in the record: what a compaction writes is then all that is on the disk."""
+        self._compacted_above_bytes = COMPACTION_BYTES
         self._hashes = self.gate.hashes
         self._changes: dict[int, int] = {}
         """Number of the last change of each candidate, by version; in the order of the changes."""
@@ -61,14 +69,21 @@ class Ledger:
         self._lost_lease = asyncio.Event()
 
     def load(self) -> None:
-        """Replay the journal and compact it; blocks on the disk. Raises `RunDirectoryError`, `StaleEpoch`, `Unavailable`."""
+        """Read the journal and compact it; blocks on the disk. Raises `RunDirectoryError`, `StaleEpoch`, `Unavailable`.
+
+        Games are replayed with the rules as before they counted, those of matches alone that no later event closes: what
+        depended on the others is decided.
+        """
         self._journal.take_over()
-        for event in self._journal.read():
+        closings = self._journal.closings()
+        for event in self._journal.stream():
+            if isinstance(event, events.MatchClosed):
+                closings[event.match_id] -= 1
             try:
-                self._fold(event)
+                self._fold(event, is_moot=isinstance(event, events.GameEnded) and closings[event.match_id] > 0)
             except RecordRejected as error:
                 log.warning("journal.result_refused", reason=error.reason, text=str(error))
-        self._journal.rewrite(self.gate.present())
+        self._compact()
         self._export_queue()
 
     async def until_lost(self) -> None:
@@ -185,11 +200,30 @@ class Ledger:
         return self.gate.games_between(first, second)
 
     async def _commit(self, event: Event) -> None:
+        async with self._commits:
+            try:
+                await self._disk.commit(lambda: self._journal.append(event), lambda _: self._announce(event))
+                if self._journal.size_bytes > self._compacted_above_bytes:
+                    await self._disk.run(self._compact_if_possible)
+            except StaleEpoch:
+                self._lost_lease.set()
+                raise
+
+    def _compact_if_possible(self) -> None:
+        """Compact the journal; an error of the disk leaves it as it is, for a later attempt. Raises `StaleEpoch`."""
+        size_bytes = self._journal.size_bytes
+        self._compacted_above_bytes = size_bytes + COMPACTION_BYTES
         try:
-            await self._disk.commit(lambda: self._journal.append(event), lambda _: self._announce(event))
-        except StaleEpoch:
-            self._lost_lease.set()
-            raise
+            self._compact()
+        except Unavailable as error:
+            log.warning("journal.not_compacted", error=str(error), advice="it is retried when the journal has grown further")
+        else:
+            log.info("journal.compacted", size_bytes=size_bytes, left_bytes=self._journal.size_bytes)
+
+    def _compact(self) -> None:
+        """Replace the journal by events that fold into the present state. Raises `StaleEpoch`, `Unavailable`."""
+        self._journal.rewrite(self.gate.present())
+        self._compacted_above_bytes = max(COMPACTION_BYTES, COMPACTION_FACTOR * self._journal.size_bytes)
 
     def _announce(self, event: Event) -> None:
         self._fold(event)
@@ -202,8 +236,8 @@ class Ledger:
         """Export the length of the queue: at each change, since the arbiter looks at it between two matches only."""
         metrics.GATE_QUEUE.set(sum(one.status is CandidateStatus.QUEUED for one in self.gate.candidates.values()))
 
-    def _fold(self, event: Event) -> None:
-        changed = self.gate.fold(event)
+    def _fold(self, event: Event, *, is_moot: bool = False) -> None:
+        changed = self.gate.fold(event, is_moot=is_moot)
         if isinstance(event, events.Dropped):
             for version in event.versions:
                 self._changes.pop(version, None)

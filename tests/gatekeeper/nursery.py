@@ -14,7 +14,7 @@ from pathlib import Path
 
 from zerofleet.storage.crash_points import VARIABLE
 
-SCRIPTS = {name: importlib.import_module(name) for name in ("victim", "watch_victim")}
+SCRIPTS = {name: importlib.import_module(name) for name in ("compacting_victim", "victim", "watch_victim")}
 
 
 def become(script, directory, crash_at, out, errors):

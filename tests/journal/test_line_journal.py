@@ -88,6 +88,35 @@ def test_the_size_of_a_dropped_line_is_reported(path: Path) -> None:
     assert (journal.read(), journal.dropped_bytes) == ([1], 2)
 
 
+def test_lines_are_streamed_one_at_a_time(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b'"numbers"\n1\n2\nx\n')
+    lines = journal_at(path).stream()
+    assert [next(lines), next(lines)] == [1, 2]
+    with pytest.raises(RunDirectoryError, match="line 4"):
+        next(lines)
+
+
+def test_a_line_after_a_rewrite_that_failed_at_its_end_follows_those_in_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(directory: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    journal = journal_at(path)
+    journal.rewrite([*range(100)])
+    with monkeypatch.context() as patch:
+        patch.setattr("zerofleet.storage.journal.make_directory", lambda directory: None)
+        patch.setattr("zerofleet.storage.files.sync_directory", refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            journal.rewrite([1])
+        patch.setattr("zerofleet.storage.journal.sync_directory", refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            journal.append(2)  # with the power the file would lose its name to the former one
+    journal.append(3)
+    assert journal_at(path).read() == [1, 3]
+
+
 def test_a_reader_reads_on_from_where_it_ended(path: Path) -> None:
     journal_at(path).rewrite([1, 2])
     reader = journal_at(path)

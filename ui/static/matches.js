@@ -115,7 +115,7 @@ async function open(row, asked = new URLSearchParams()) {
     opening();
     home.replaceChildren(
       el("h2", {}, `Version ${row.version} against ${row.opponent}: ${verdict(row)}`), summary(row),
-      el("p", { class: "dim" }, `Log-likelihood ratio ${signed(row.log_likelihood_ratio)}. The games and the path of the test are gone: the gatekeeper was started again, and kept the report.`));
+      el("p", { class: "dim" }, `Log-likelihood ratio ${signed(row.log_likelihood_ratio)}. The games and the path of the test are gone: the gatekeeper compacted its journal, and kept the report.`));
     return;
   }
   const say = (passed) => home.replaceChildren(el("p", { class: "dim", role: "status" }, `Reading the games… ${passed}`.trim()));
@@ -193,7 +193,7 @@ async function begin() {
   if (!answers) return;
   const [found] = answers;
   [matches, total, before, fault] = [found.matches, found.total, found.next_before, found.fault];
-  byId("rule").textContent = found.rule ? `Rule: ${found.rule}. A match opens while the journal holds its games: until the gatekeeper is started again.` : "";
+  byId("rule").textContent = found.rule ? `Rule: ${found.rule}. A match opens while the journal holds its games: until the gatekeeper compacts it.` : "";
   tell();
   list();
 }

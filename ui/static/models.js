@@ -69,7 +69,7 @@ async function showPath({ match_id: id, match }) {
   const home = byId("test-path");
   if (!home) return;
   if (!id) {
-    home.replaceChildren(el("p", { class: "dim" }, match ? "The games and the path of the test are gone: the gatekeeper was started again, and kept the report." : "The journal has no games of the match yet."));
+    home.replaceChildren(el("p", { class: "dim" }, match ? "The games and the path of the test are gone: the gatekeeper compacted its journal, and kept the report." : "The journal has no games of the match yet."));
     return;
   }
   home.replaceChildren(el("p", { class: "dim", role: "status" }, "Reading the games of the match…"));

@@ -1,6 +1,7 @@
 """Matches of the gate as commands and pages show them: verdict, score, pairs of games, and the path of the sequential test.
 
-The journal holds the games of a match until the gatekeeper is started again; then the report of its verdict alone remains.
+The journal holds the games of a match until the gatekeeper compacts it, at its start and when it is large; then the report of
+the verdict alone remains.
 The path is computed from the games by the rule of the run's settings, as the gatekeeper computes it.
 """
 

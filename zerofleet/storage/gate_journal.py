@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
 
-from zerofleet.contracts.gate_events import EVENTS, SCHEMA, Event, JournalBegun
+from zerofleet.contracts.gate_events import EVENTS, SCHEMA, Event, JournalBegun, MatchClosed
 from zerofleet.errors import RunDirectoryError, Unavailable
+from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.journal import Journal, Mark
 
 __all__ = ["JOURNAL_FILE", "EventJournal"]
@@ -50,9 +52,23 @@ class EventJournal:
             return names is None or not text.startswith(_GAME) or any(name in text for name in names)
 
         events = self._journal.read(is_wanted)
-        if dropped_bytes := self._journal.dropped_bytes:
-            log.warning("journal.tail_dropped", path=str(self._journal.path), size_bytes=dropped_bytes)
+        self._note_dropped()
         return events
+
+    def stream(self) -> Iterator[Event]:
+        """Yield the events that `read` returns, one in memory at a time. Raises as `read`."""
+        yield from self._journal.stream()
+        self._note_dropped()
+
+    def closings(self) -> Counter[str]:
+        """Return the number of events that close each match. Raises as `read`."""
+        others = self._journal.stream(lambda text: not text.startswith(_GAME))
+        return Counter(event.match_id for event in others if isinstance(event, MatchClosed))
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the file as of the last read or write; 0 before, and after a failed `rewrite`."""
+        return self._journal.size_bytes
 
     def rewind(self) -> None:
         """Let `read_more` begin at the first event."""
@@ -90,7 +106,8 @@ class EventJournal:
         Raises `Unavailable` when a write fails, `StaleEpoch` when the lease is lost; the file is then as before.
         """
         with self._unavailable("nothing was changed"):
-            self._journal.rewrite(events, confirm=self._require_held)
+            self._journal.rewrite(events, confirm=self._confirm_rewrite)
+        crash_point("gate_journal_after_replacement")
 
     def append(self, event: Event) -> None:
         """Append an event, durably.
@@ -100,6 +117,14 @@ class EventJournal:
         self._require_held()
         with self._unavailable("the event was not counted"):
             self._journal.append(event)
+
+    def _confirm_rewrite(self) -> None:
+        crash_point("gate_journal_before_replacement")
+        self._require_held()
+
+    def _note_dropped(self) -> None:
+        if dropped_bytes := self._journal.dropped_bytes:
+            log.warning("journal.tail_dropped", path=str(self._journal.path), size_bytes=dropped_bytes)
 
     @contextmanager
     def _unavailable(self, consequence: str) -> Iterator[None]:

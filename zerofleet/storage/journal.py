@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Generic, TypeVar
@@ -69,7 +70,8 @@ class Journal(Generic[Line]):
         self._check_header = check_header
         self._remedy = remedy
         self._sync = sync
-        self._size_bytes: int | None = None  # of the whole lines; None before the first read
+        self._size_bytes: int | None = None  # of the whole lines; None before the first read, and after a failed rewrite
+        self._may_be_unnamed = False  # after a failed rewrite: a new file may have the name, and lose it with the power
         self._line_count = 0
         self._last = b""  # end of the whole lines that were read
         self._digest: hashlib.blake2b | None = None  # of the whole lines that `read_more` has read since a `rewind`
@@ -99,16 +101,28 @@ class Journal(Generic[Line]):
 
         Raises `RunDirectoryError` for a damaged line or anything but a regular file, and the errors of `check_header`.
         """
-        content = self._content(0)
-        whole = whole_lines(content)
-        texts = whole.splitlines()
-        if texts:
-            self._check_header(texts[0])
-        lines = [self.parse(text, number) for number, text in enumerate(texts[1:], start=2) if is_wanted(text)]
-        self._size_bytes, self._line_count, self._last = len(whole), len(texts), whole[-_KNOWN_BYTES:]
+        return list(self.stream(is_wanted))
+
+    def stream(self, is_wanted: Callable[[bytes], bool] = lambda text: True) -> Iterator[Line]:
+        """Yield the lines that `read` returns, one in memory at a time; the file is read after the last one. Raises as it."""
+        size_bytes, count, last, partial = 0, 0, b"", b""
+        for line in self._texts():
+            if not line.endswith(b"\n"):
+                partial = line
+                break
+            size_bytes, count, last, text = size_bytes + len(line), count + 1, (last + line)[-_KNOWN_BYTES:], line[:-1]
+            if count == 1:
+                self._check_header(text)
+            elif is_wanted(text):
+                yield self.parse(text, count)
+        self._size_bytes, self._line_count, self._last = size_bytes, count, last
         self._digest = None
-        self.dropped_bytes = len(content) - len(whole)
-        return lines
+        self.dropped_bytes = len(partial)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the whole lines, header included, as of the last read or write; 0 before."""
+        return self._size_bytes or 0
 
     def rewind(self) -> None:
         """Let `read_more` begin at the first line."""
@@ -164,8 +178,13 @@ class Journal(Generic[Line]):
         self._line_count, self._last = self._line_count + len(texts), content[-_KNOWN_BYTES:]
         return lines
 
-    def _content(self, offset: int, size_bytes: int = -1) -> bytes:
-        """Return the file from `offset` on, or a part of this size; empty for a missing file."""
+    def _texts(self) -> Iterator[bytes]:
+        """Yield the lines of the file with their ends; none for a missing file."""
+        with suppress(FileNotFoundError), os.fdopen(self._open(os.O_RDONLY), "rb", buffering=_CHUNK_BYTES) as file:
+            yield from file
+
+    def _content(self, offset: int, size_bytes: int) -> bytes:
+        """Return a part of the file from `offset` on; empty for a missing file."""
         try:
             with os.fdopen(self._open(os.O_RDONLY), "rb") as file:
                 file.seek(offset)
@@ -175,6 +194,9 @@ class Journal(Generic[Line]):
 
     def append(self, *lines: Line) -> None:
         """Append lines to an existing file. On `OSError` nothing is added."""
+        if self._may_be_unnamed:
+            sync_directory(self.path.parent)
+            self._may_be_unnamed = False
         if self._size_bytes is None:
             self.read()
         size_bytes = self._size_bytes or 0
@@ -195,12 +217,14 @@ class Journal(Generic[Line]):
     def rewrite(self, lines: Iterable[Line], *, confirm: Callable[[], object] = lambda: None) -> None:
         """Replace the file atomically by the header and these lines; not for a locked file.
 
-        Raises `OSError`, and what `confirm` raises: it is called before the file is replaced, as by `atomic_publish`.
+        Raises `OSError`, and what `confirm` raises: it is called before the file is replaced, as by `atomic_publish`. The next
+        `append` goes on with the file that has the name then.
         """
         content = self._dump(lines, header=True)
         make_directory(self.path.parent)
+        self._size_bytes, self._digest, self._may_be_unnamed = None, None, True
         atomic_publish(self.path, content, confirm=confirm)
-        self._size_bytes, self._digest = len(content), None
+        self._size_bytes, self._may_be_unnamed = len(content), False
 
     def close(self) -> None:
         """Sync and unlock the file; idempotent."""

@@ -50,8 +50,11 @@ class GateRecord:
         2.5 KB for each champion rated among eight rungs, at most 30 KB in games of three players.
         """
 
-    def fold(self, event: Event) -> Candidate | None:
-        """Apply an event; return the candidate that it changed. Raises `RecordRejected` for an impossible result."""
+    def fold(self, event: Event, *, is_moot: bool = False) -> Candidate | None:
+        """Apply an event; return the candidate that it changed. Raises `RecordRejected` for an impossible result.
+
+        `is_moot`: a game of a match that was decided since, which is not replayed with the rules.
+        """
         match event:
             case events.Submitted():
                 return self._submit(event)
@@ -64,7 +67,7 @@ class GateRecord:
                 self.boards[match_id] = (event.purpose, Scoreboard(self._terms(event)))
             case events.GameEnded(match_id=match_id):
                 board = self.board(match_id)
-                record = board.record if self._validates else board.restore
+                record = board.record if self._validates and not is_moot else board.restore
                 record(GameResult(match_id, event.group, event.seating, event.players, event.moves, event.scores))
             case events.MatchClosed():
                 self._close(event)

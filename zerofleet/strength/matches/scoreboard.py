@@ -189,11 +189,15 @@ class Scoreboard:
     def restore(self, result: GameResult) -> None:
         """Record a result that was validated before, without replaying it: needs no compiled rules.
 
-        Raises `RecordRejected` for one that can no longer be what it was: of another seating or number of scores.
+        Raises `RecordRejected` for one that can no longer be what it was: of another seating, other players, or with other
+        scores than a game has.
         """
         if result.seating not in self._seatings or len(result.scores) != len(result.seating):
             text = f"group {result.group} has seating {result.seating} and scores {result.scores}, want one of {self._seatings}"
             raise RecordRejected("unknown_seating", text)
+        self._require_seated(result)
+        if any(abs(score) > 1.0 + DRAW_TOLERANCE for score in result.scores):
+            raise RecordRejected("wrong_result", f"group {result.group} reports {result.scores}, want scores in [-1, 1]")
         self._results[result.group, result.seating] = result
         self._count_complete_groups()
 
@@ -268,12 +272,15 @@ class Scoreboard:
             raise RecordRejected("unknown_group", f"match {terms.match_id} has no group {result.group}")
         if result.seating not in self._seatings:
             raise RecordRejected("unknown_seating", f"got seating {result.seating}, want one of {self._seatings}")
-        wanted = tuple(terms.players[player].name for player in result.seating)
-        if result.players != wanted:
-            raise RecordRejected("wrong_seats", f"got players {', '.join(result.players)}, want {', '.join(wanted)}")
+        self._require_seated(result)
         if result.moves[: len(opening.moves)] != opening.moves:
             raise RecordRejected("wrong_opening", f"group {result.group} starts with {opening.moves}, got {result.moves[:8]}")
         _require_scores(terms, opening, result)
+
+    def _require_seated(self, result: GameResult) -> None:
+        wanted = tuple(self.terms.players[player].name for player in result.seating)
+        if result.players != wanted:
+            raise RecordRejected("wrong_seats", f"got players {', '.join(result.players)}, want {', '.join(wanted)}")
 
 
 def _full(seating: tuple[int, ...], scores: tuple[float, ...]) -> int:
