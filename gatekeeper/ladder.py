@@ -28,8 +28,10 @@ import structlog
 
 from games.core import Game
 from games.errors import GameError
+from gatekeeper import ratings
 from gatekeeper.ledger import Ledger
 from gatekeeper.pointer import ChampionPointer
+from gatekeeper.ratings import Ratings
 from gatekeeper.served_versions import Serving
 from gatekeeper.settings import GatekeeperSettings
 from zerofleet.contracts.lineage import confirmed_champion
@@ -47,7 +49,6 @@ from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets import GateSettings
 from zerofleet.strength.ladders.play import in_turns
 from zerofleet.strength.ladders.rungs import default_rungs, require_rungs
-from zerofleet.strength.ladders.standings import standings
 from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, Scoreboard, play_games
 from zerofleet.strength.matches.meeting import terms_of_games
 from zerofleet.telemetry import metrics
@@ -85,27 +86,33 @@ class Ladder:
         self._idle = idle
         self._make_agent = make_agent
         self._names = tuple(rungs)
+        self._ratings = Ratings(ledger, pointer)
         self._resumed_at_s = 0.0
         self._version: int | None = None
         """Version that is being rated."""
         self._boards: Sequence[Scoreboard] = ()
         """Its matches, and those among the rungs, that are being played."""
 
-    def rungs(self) -> list[Rung]:
-        """Return the ladder, strongest first."""
-        return standings(self._ledger.gate, self._pointer.history)
+    async def rungs(self) -> Sequence[Rung]:
+        """Return the ladder, strongest first, as of at most `ratings.PERIOD_S` ago. Cancellation: as `Ratings.rungs`."""
+        return await self._ratings.rungs(max_age_s=ratings.PERIOD_S)
 
     async def run(self, evaluator: Evaluator) -> None:
-        """Play the missing matches of each confirmed champion until cancelled.
+        """Play the missing matches of each confirmed champion, and show the ratings, until cancelled.
 
         Cancellation: games in progress are lost, results are kept.
         """
         await asyncio.sleep(self._settings.ladder_delay_s)
-        while self._names:
+        if self._names:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._show_changes())
+                group.create_task(self._play_each_champion(evaluator))
+
+    async def _play_each_champion(self, evaluator: Evaluator) -> None:
+        while True:
             version = self._confirmed()
             try:
                 await self._close_matches_of_other_champions(version)
-                self._show()
                 async with self._serving.including(*([] if version is None else [version])):
                     is_complete = await self._play(evaluator, version)
             except Exception as failure:  # no failure of the ladder may stop the gatekeeper
@@ -155,7 +162,6 @@ class Ladder:
         async with aclosing(games) as results:
             async for result in results:
                 await self._ledger.record(result)
-                self._show()
                 if self._confirmed() != version and not self._owes():
                     return False
         for board in boards:
@@ -214,10 +220,23 @@ class Ladder:
             if first.version is not None and first.version != version:
                 await self._ledger.close_match(board.terms.match_id, rated_groups=board.groups)
 
-    def _show(self) -> None:
+    async def _show_changes(self) -> None:
+        """Show the ratings in the metrics, again after each change; changes shortly after one another are shown together."""
+        while True:
+            changed, epoch = self._ledger.changed, self._pointer.epoch
+            try:
+                await self._show()
+            except Exception as error:  # as in `_play_each_champion`
+                log.warning("ladder.not_rated", error=str(error), exc_info=error)
+            await asyncio.sleep(ratings.PERIOD_S)
+            if not changed.is_set() and self._pointer.epoch == epoch:
+                await self._until_changed()
+
+    async def _show(self) -> None:
+        rungs = await self._ratings.rungs(max_age_s=0.0)
         champion = f"model:{self._confirmed()}"
         metrics.CHAMPION_ELO.set(math.nan)
-        for rung in self.rungs():
+        for rung in rungs:
             if not rung.anchored:
                 continue
             if rung.name == champion:

@@ -77,7 +77,7 @@ class GatekeeperServicer(stubs.GatekeeperServicer):
     async def GetLadder(self, request: wire.GetLadderRequest, context: Any) -> wire.Ladder:
         """Return the ratings. Cancellation: no effect."""
         self._require_own(request.game)
-        return wire.Ladder(game=request.game, rungs=[rung.to_wire() for rung in self._ladder.rungs()])
+        return wire.Ladder(game=request.game, rungs=[rung.to_wire() for rung in await self._ladder.rungs()])
 
     def _require_own(self, game: str) -> None:
         if game != self._ledger.model:

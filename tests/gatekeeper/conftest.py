@@ -243,6 +243,7 @@ def _quick_retries(monkeypatch):
     monkeypatch.setattr("gatekeeper.crew.MAX_PAUSE_S", 0.005)
     monkeypatch.setattr("gatekeeper.pacing.POLL_S", 0.001)
     monkeypatch.setattr("gatekeeper.ladder.PAUSE_S", 0.001)
+    monkeypatch.setattr("gatekeeper.ratings.PERIOD_S", 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from zerofleet.strength.gate_record import GateRecord
 from zerofleet.strength.ladders.rungs import ANCHOR
 from zerofleet.strength.ratings import Placement, Tally, rate
 
-__all__ = ["RATED_CHAMPIONS", "standings"]
+__all__ = ["RATED_CHAMPIONS", "counted_games", "standings", "standings_of"]
 
 RATED_CHAMPIONS = 40  # the latest; the cost of rating is cubic in their number
 _MODEL = "model:"
@@ -30,9 +30,18 @@ def standings(record: GateRecord, history: Sequence[Champion]) -> list[Rung]:
 
     Rates the classical players and the latest confirmed champions, from all their games with each other.
     """
+    return standings_of(counted_games(record, history))
+
+
+def counted_games(record: GateRecord, history: Sequence[Champion]) -> list[Tally | Placement]:
+    """Return the games that `standings` rates, in milliseconds."""
     champions = confirmed_versions(history, record.candidates.values())[-RATED_CHAMPIONS:]
     models = {f"{_MODEL}{version}" for version in champions}
-    counted = record.evidence(lambda name: name in models or not name.startswith(_MODEL))
+    return record.evidence(lambda name: name in models or not name.startswith(_MODEL))
+
+
+def standings_of(counted: Sequence[Tally | Placement]) -> list[Rung]:
+    """Return the standings by these games, in up to half a second for games of three players."""
     anchored = _anchored(counted)
     rated = sorted(rate(counted, anchor=ANCHOR), key=lambda rating: rating.name not in anchored)
     return [Rung(r.name, r.elo, r.low, r.high, r.games, anchored=r.name in anchored) for r in rated]
