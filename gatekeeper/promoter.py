@@ -39,19 +39,19 @@ class Promoter:
     async def check(self, version: int) -> Manifest:
         """Verify a version's files and return its manifest. Raises `CorruptModel`, `ModelNotFound`. Cancellation: no effect."""
         with tracing.child("gate.check", version=version):
-            return await self._disk.run(partial(self._store.verify, self._model, version, game=self._game))
+            return await self._disk.read(partial(self._store.verify, self._model, version, game=self._game))
 
     async def is_untrained(self, version: int) -> bool:
         """Return whether a version is known to have the random weights of a new run. Cancellation: no effect."""
         try:
-            return untrained(await self._disk.run(partial(self._store.manifest, self._model, version)))
+            return untrained(await self._disk.read(partial(self._store.manifest, self._model, version)))
         except ZerofleetError as error:  # without its manifest it counts as trained: a match decides
             log.warning("manifest.unreadable", version=version, error=str(error))
             return False
 
     async def manifest_sha256(self, version: int) -> str:
         """Return the hash of a version's manifest. Raises as `check`. Cancellation: no effect."""
-        return await self._disk.run(partial(self._store.manifest_sha256, self._model, version))
+        return await self._disk.read(partial(self._store.manifest_sha256, self._model, version))
 
     async def crown(self, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
         """Verify a version, load it on the inference server, which self-tests it, and write the pointer.

@@ -79,7 +79,9 @@ class Pruner:
         Cancellation: each version is either deleted or untouched.
         """
         gone: list[int] = []
-        for version in await self._disk.run(partial(self._superfluous, self._needed())):
+        async with self._pointer.command():  # a promotion writes pointer and history one after the other
+            found = await self._disk.read(partial(self._superfluous, self._needed()))
+        for version in found:
             async with self._pointer.command():  # excludes a promotion of it meanwhile
                 if version not in self._needed() and await self._disk.run(partial(self._delete, version)):
                     gone.append(version)
@@ -90,7 +92,7 @@ class Pruner:
     async def drop_verdicts(self) -> list[int]:
         """Drop the oldest verdicts that the ledger need not keep; return their versions. Raises and cancels as `prune`."""
         async with self._pointer.command():  # excludes a promotion of one of them meanwhile
-            dropped = await self._ledger.drop_old(await self._disk.run(self._champions))
+            dropped = await self._ledger.drop_old(await self._disk.read(self._champions))
         if dropped:
             log.info("verdicts.dropped", model=self._ledger.model, count=len(dropped), through=dropped[-1])
         return dropped

@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from gatekeeper.disk import Disk
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.storage.model_store import DirectoryStore
 
 MODEL = "tic_tac_toe"
@@ -78,6 +79,37 @@ async def test_jobs_run_one_after_another_in_their_order():
     with Disk() as disk:
         await asyncio.gather(*(disk.run(lambda i=i: order.append(i)) for i in range(20)))
     assert order == list(range(20))
+
+
+async def test_a_read_delays_no_write_and_no_other_read():
+    may_end = threading.Event()
+    with Disk() as disk:
+        reading = asyncio.ensure_future(disk.read(lambda: may_end.wait(60)))
+        assert await disk.run(lambda: "written") == "written"
+        assert await disk.read(lambda: "read") == "read"
+        assert not reading.done()
+        may_end.set()
+        assert await reading
+
+
+async def test_a_candidate_is_accepted_while_another_one_is_verified(open_gate, monkeypatch):
+    began, may_end, verify = threading.Event(), threading.Event(), DirectoryStore.verify
+
+    def slow(*arguments, **options):
+        began.set()
+        assert may_end.wait(60)
+        return verify(*arguments, **options)
+
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        (first, sha256), later = gate.models.publish(), gate.models.publish()
+        monkeypatch.setattr(DirectoryStore, "verify", slow)
+        await gate.client.submit(MODEL, first, sha256)
+        await asyncio.to_thread(began.wait)
+        accepted = await gate.client.submit(MODEL, *later)
+        may_end.set()
+        assert accepted.status is CandidateStatus.QUEUED
+        assert (await gate.settled(accepted.version)).status is CandidateStatus.PROMOTED
 
 
 async def test_a_promotion_cancelled_by_its_caller_keeps_disk_and_memory_consistent(open_gate, monkeypatch):
