@@ -245,3 +245,10 @@ def test_a_stored_result_of_another_number_of_seats_is_refused(board, results, c
         board.restore(replace(results[0], **change))
     board.restore(results[0])
     assert board.results() == [results[0]]
+
+
+@pytest.mark.parametrize("change", [{"players": ("random", "random")}, {"players": ()}, {"scores": (9.0, -9.0)}])
+def test_a_stored_result_of_other_players_or_with_impossible_scores_is_refused(board, results, change):
+    with pytest.raises(RecordRejected):
+        board.restore(replace(results[0], **change))
+    assert board.results() == []
