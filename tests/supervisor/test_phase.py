@@ -50,7 +50,7 @@ def test_no_phase_is_shown_after_the_first_version_or_without_a_warm_start() -> 
 @pytest.mark.parametrize(
     ("name", "value", "error", "said"),
     [
-        ("warm_start.agents", "nobody", InvalidRequest, "no agent is called 'nobody'"),
+        ("warm_start.agents", "nobody", InvalidRequest, "warm_start.agents=nobody: no agent .* or set warm_start.games=0"),
         ("warm_start.agents", "random,random,random", ConfigurationError, "names 3 agents, tic_tac_toe has 2 seats"),
         ("warm_start.game_parameters", "cap=9", ConfigurationError, "has no parameter cap"),
     ],

@@ -27,7 +27,7 @@ from rich.console import Console
 from games.core import Game
 from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import ConfigurationError
+from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.presets.commented import commented
 from zerofleet.presets.warm_start import WarmStartSettings, game_of, seatings_of
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
@@ -280,7 +280,11 @@ def _check_warm_start(game: Game, settings: WarmStartSettings) -> None:
     if settings.games:
         played = game_of(game, settings)
         for name in set(itertools.chain.from_iterable(seatings_of(game, settings))):
-            make_agent(name, played)
+            try:
+                make_agent(name, played)
+            except InvalidRequest as error:
+                advice = "name others with warm_start.agents, or set warm_start.games=0"
+                raise InvalidRequest(f"warm_start.agents={settings.agents}: {error}; {advice}") from error
 
 
 def _keep_experiment(request: RunRequest, directory: RunDirectory) -> None:
