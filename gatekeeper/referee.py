@@ -106,7 +106,7 @@ class Referee:
         for board in self._ledger.boards("gate"):
             measured, reference = board.terms.players
             if measured.version == version and board.terms.match_id.startswith(TRIAL_MATCH) and reference.version is not None:
-                outcome = decide(board, self._trial_rule) if board.groups else None
+                outcome = self._outcome(board)
                 return reference.version, outcome.decision if outcome else None
         return None
 

@@ -198,8 +198,8 @@ class Loop:
             deliveries = await self._stream.consume(consumer=WORKER, limit=len(self._finished), block_s=0.0)
             checked = await self._intake.take(deliveries)
             for game in self._finished:
-                if game.when_published is not None:
-                    game.when_published()
+                if game.when_settled is not None:
+                    game.when_settled()
         if checked.refused or (checked.duplicates and self._start == 1):  # a later start may repeat games of agents
             raise AssertionError(f"the intake refused games of its own worker: {checked.refused[:1]}")
         self._games += len(checked.accepted)

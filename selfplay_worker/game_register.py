@@ -44,10 +44,8 @@ class FinishedGame:
 
     uid: str
     payload: bytes
-    when_published: Callable[[], None] | None = None
-    """Called once the stream has the game."""
-    when_refused: Callable[[], None] | None = None
-    """Called if the stream refuses the game for good."""
+    when_settled: Callable[[], None] | None = None
+    """Called once the stream has the game, or has refused it for good."""
     traceparent: str = ""
     """Trace context of the game's span, if it has one."""
 

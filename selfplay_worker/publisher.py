@@ -99,8 +99,8 @@ class Publisher:
             except InvalidRequest as error:  # a retry cannot succeed, and would block the games behind it
                 metrics.GAMES_ABANDONED.labels(reason="refused").inc()
                 log.error("publisher.game_refused", game_uid=game.uid, size_bytes=len(game.payload), error=str(error))
-                if game.when_refused is not None:
-                    game.when_refused()
+                if game.when_settled is not None:
+                    game.when_settled()
                 return
             self._reached = True
             if away:
@@ -108,6 +108,6 @@ class Publisher:
             log.debug("game.published", game_uid=game.uid)
             crash_point("worker_after_publish")
             self._published.inc()
-            if game.when_published is not None:
-                game.when_published()
+            if game.when_settled is not None:
+                game.when_settled()
             return

@@ -126,8 +126,8 @@ class WarmStart:
             return
         self._count(played)
         payload = self._teachers.record(numbered, played, worker_id=settings.name)
-        done = partial(shares.finish, number)  # a game that the stream refuses would be refused again
-        self._publisher.hand_over(FinishedGame(numbered.uid, payload, when_published=done, when_refused=done))
+        # A game that the stream refuses counts as played: it would be refused again.
+        self._publisher.hand_over(FinishedGame(numbered.uid, payload, when_settled=partial(shares.finish, number)))
 
     def _interrupted(self) -> bool:
         return self._is_left or self._stop.now or self._adopted.version > 0

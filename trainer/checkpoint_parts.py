@@ -35,7 +35,6 @@ __all__ = [
     "load_arrays",
     "named",
     "read",
-    "require_counting",
     "require_described",
     "require_network",
     "require_same",
@@ -123,20 +122,6 @@ def require_described(network: Mapping[str, object], settings: NetworkSettings, 
     """Raise `VersionSkew` unless a stored network is that of `settings`, as `NetworkSettings.describes` compares them."""
     if not settings.describes(network):
         raise _skew(name, "network", dict(network), settings.model_dump())
-
-
-def require_counting(counts_empty: bool | None, *, publish_every_games: int, setting: str) -> None:
-    """Raise `VersionSkew` unless a checkpoint counted games without samples as a learner in order with these settings does.
-
-    `counts_empty`: whether each counted as one sample, `None` in a checkpoint of an earlier release. `setting`: name of
-    `publish_every_games`, with which only 1 counts them.
-    """
-    if counts_empty is not None and counts_empty != (publish_every_games == 1):
-        raise VersionSkew(
-            f"the checkpoint was written with {setting} {'= 1' if counts_empty else 'above 1'}, the settings have "
-            f"{publish_every_games}: games without samples are counted with 1 alone, so the next game to learn from would be "
-            "another; restore the setting, or start another run"
-        )
 
 
 def _skew(name: str, key: str, got: object, want: object) -> VersionSkew:

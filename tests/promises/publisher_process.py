@@ -27,7 +27,7 @@ async def main(url: str, first: int, count: int) -> None:
     running = asyncio.create_task(publisher.run())
     for number in range(first, first + count):
         uid, payload = record(number)
-        publisher.hand_over(FinishedGame(uid, payload, when_published=lambda number=number: note(number)))
+        publisher.hand_over(FinishedGame(uid, payload, when_settled=lambda number=number: note(number)))
         await publisher.room()
     await publisher.flush()
     running.cancel()

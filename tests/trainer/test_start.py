@@ -14,6 +14,8 @@ from trainer.start import open_training
 from zerofleet.errors import VersionSkew
 from zerofleet.storage.game_log import GameLog
 
+PLANNED = {**TRAIN, "min_samples": 1, "max_reuse": 1e9, "schedule": "linear", "schedule_over": "plan"}
+
 
 def test_without_a_checkpoint_training_resumes_from_the_newest_model(tmp_path, game):
     first = open_training(settings_of(tmp_path), game)
@@ -71,14 +73,18 @@ def test_training_that_deletes_old_games_resumes_with_its_window(tmp_path, recor
     assert all((left == right).all() for left, right in zip(one, two, strict=True))
 
 
+def learn_from(training, game):
+    """Take steps on a game, given as uid and payload."""
+    uid, payload = game
+    training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
+    training.train(0.05, lambda: False)
+
+
 def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):
-    never = {"samples_per_candidate": 10**6, "max_reuse": 1e9}
-    train = {**TRAIN, **never, "min_samples": 1, "schedule": "linear", "schedule_over": "plan"}
+    train = {**PLANNED, "samples_per_candidate": 10**6}
     for planned_end_s, share in ((0.0, 0.0), (1.0, 1.0)):
         training = open_training(settings_of(tmp_path, train=train, planned_end_s=planned_end_s), game)
-        uid, payload = record(int(planned_end_s))
-        training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
-        training.train(0.05, lambda: False)
+        learn_from(training, record(int(planned_end_s)))
         assert training.learner.progress == share
         training.save()
         training.replay.close()
@@ -89,24 +95,18 @@ def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):
 
 
 def test_a_run_resumed_without_a_planned_end_stays_at_the_end_of_its_schedule(tmp_path, record, game):
-    never = {"samples_per_candidate": 10**6, "max_reuse": 1e9}
-    train = {**TRAIN, **never, "min_samples": 1, "schedule": "linear", "schedule_over": "plan"}
+    train = {**PLANNED, "samples_per_candidate": 10**6}
     for planned_end_s in (1.0, 0.0):  # the first end has passed
         training = open_training(settings_of(tmp_path, train=train, planned_end_s=planned_end_s), game)
-        uid, payload = record(0)
-        training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
-        training.train(0.05, lambda: False)
+        learn_from(training, record(0))
         training.save()
         training.replay.close()
         assert training.learner.progress == 1.0
 
 
 def test_the_learner_follows_a_plan_that_the_caller_measures(tmp_path, record, game):
-    train = {**TRAIN, "min_samples": 1, "max_reuse": 1e9, "schedule": "linear", "schedule_over": "plan"}
-    training = open_training(settings_of(tmp_path, train=train, planned_end_s=1.0), game, progress=lambda: 0.25)
-    uid, payload = record(0)
-    training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
-    training.train(0.05, lambda: False)
+    training = open_training(settings_of(tmp_path, train=PLANNED, planned_end_s=1.0), game, progress=lambda: 0.25)
+    learn_from(training, record(0))
     training.replay.close()
     assert training.learner.progress == 0.25
 

@@ -23,7 +23,7 @@ from trainer.learners.queue import GameQueue
 from trainer.learners.report import ValueReport
 from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.errors import Diverged
+from zerofleet.errors import Diverged, VersionSkew
 
 __all__ = ["GameByGameLearner", "Outcome"]
 
@@ -86,6 +86,18 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
     @abstractmethod
     def require_fit(self, checkpoint: Any) -> None:
         """Raise `VersionSkew` when a checkpoint is of another learner, game, network or count of samples."""
+
+    def require_counting(self, counts_empty: bool | None) -> None:
+        """Raise `VersionSkew` unless a checkpoint counted games without samples as this learner does.
+
+        `counts_empty`: whether each counted as one sample, `None` in a checkpoint of an earlier release.
+        """
+        if counts_empty is not None and counts_empty != self.window.keeps_empty:
+            raise VersionSkew(
+                f"the checkpoint was written with {self.name}.publish_every_games {'= 1' if counts_empty else 'above 1'}, the "
+                f"settings have {self.publish_every_games}: games without samples are counted with 1 alone, so the next game "
+                "to learn from would be another; restore the setting, or start another run"
+            )
 
     @staticmethod
     @abstractmethod

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from games.core import Game
-from trainer.checkpoint_parts import require_counting
 from trainer.export import Served
 from trainer.learners import array_checkpoint
 from trainer.learners.array_checkpoint import ArrayCheckpoint
@@ -60,11 +59,7 @@ class LearnerInOrder(GameByGameLearner[Content]):
     def require_fit(self, checkpoint: ArrayCheckpoint) -> None:
         """See `GameByGameLearner.require_fit`."""
         array_checkpoint.require_fit(checkpoint, self.name, self.game, self.network)
-        require_counting(
-            checkpoint.counts_empty,
-            publish_every_games=self.publish_every_games,
-            setting=f"{self.name}.publish_every_games",
-        )
+        self.require_counting(checkpoint.counts_empty)
 
     def export(self) -> Served:
         """Return the model as it stands, with the arrays in single precision as its weights."""

@@ -51,10 +51,11 @@ def _fitting(spec: GameSpec) -> dict[str, Any]:
     """Return the settings implied by a game's spec, so that a game without a table trains as well."""
     fitting: dict[str, Any] = {}
     fewest, most = SelfPlaySettings().deep_opening_plies
-    if (fits := max(1, spec.max_plies * 2 // 5)) < most:  # random play of a short game often ends it sooner
+    opening = spec.max_plies * 2 // 5  # random play of a short game often ends it sooner
+    if (fits := max(1, opening)) < most:
         fitting["selfplay"] = {"deep_opening_plies": (min(fewest, fits), fits)}
     if GateSettings().opening_plies >= spec.max_plies:
-        fitting["gate"] = {"opening_plies": spec.max_plies * 2 // 5}
+        fitting["gate"] = {"opening_plies": opening}
     if spec.information != "perfect":
         fitting["search"] = {"information": "determinise", "cache_positions": 0}
     elif spec.repeats:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from games.core import Game
-from trainer.checkpoint_parts import require_counting, tensors_of
+from trainer.checkpoint_parts import tensors_of
 from trainer.export import Served
 from trainer.learners.contract import Accounts
 from trainer.learners.game_by_game import GameByGameLearner, Outcome
@@ -96,11 +96,7 @@ class TdLambda(GameByGameLearner[Experience]):
     def require_fit(self, checkpoint: checkpoints.TdCheckpoint) -> None:
         """See `GameByGameLearner.require_fit`."""
         checkpoints.require_fit(checkpoint, self.game, self.network)
-        require_counting(
-            checkpoint.counts_empty,
-            publish_every_games=self.publish_every_games,
-            setting=f"{self.name}.publish_every_games",
-        )
+        self.require_counting(checkpoint.counts_empty)
 
     def learned(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """See `GameByGameLearner.learned`: a version has the layout of torch's linear layers."""
