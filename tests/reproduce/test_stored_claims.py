@@ -1,0 +1,63 @@
+"""The page of claims has the best figure of the stored reports for each claim of the catalogue."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+from stored_claims import PAGE, claims_page, findings, stored_values
+
+from zerofleet.presets.theses.catalogue import load_thesis, thesis_names
+
+THESIS = load_thesis("connect_four_td")
+FOUND = {
+    "estimate": {"value": 86.3, "low": 84.0, "high": 88.3, "seeds": 1, "games": 1000, "interval": "games"},
+    "figure": "games won, %",
+}
+
+
+def report(profile, *, seeds=1, games=1000, verdict="matched", **changed):
+    claim = THESIS.experiments[0].claims[0]
+    bar = {"better": claim.better, "match": claim.match, "beat": claim.beat, "tolerance": claim.tolerance}
+    estimate = FOUND["estimate"] | {"seeds": seeds, "games": games}
+    found = FOUND | {"text": claim.text, "bar": bar, "estimate": estimate, "verdict": verdict} | changed
+    return {"thesis": THESIS.name, "profile": profile, "experiments": [{"name": THESIS.experiments[0].name, "claims": [found]}]}
+
+
+def first(reports):
+    return findings(THESIS, reports)[0]
+
+
+def test_the_stored_page_is_that_of_the_stored_reports():
+    assert PAGE.read_text("utf-8") == claims_page(stored_values()), "python tests/reproduce/stored_claims.py writes it again"
+
+
+def test_each_claim_of_the_catalogue_has_a_row_in_its_order():
+    claims = [claim for name in thesis_names() for one in load_thesis(name).experiments for claim in one.claims]
+    found = chain.from_iterable(findings(load_thesis(name), {}) for name in thesis_names())
+    assert [one.claim for one in found] == claims
+
+
+def test_a_figure_of_the_profile_full_counts_before_one_of_more_seeds_in_quick():
+    assert first({"a.html": report("full"), "b.html": report("quick", seeds=3)}).page == "a.html"
+
+
+@pytest.mark.parametrize("more", [{"seeds": 3}, {"games": 2000}], ids=["seeds", "games"])
+def test_of_two_figures_of_a_profile_that_of_more_seeds_or_games_counts(more):
+    assert first({"a.html": report("full"), "b.html": report("full", **more)}).page == "b.html"
+    assert first({"a.html": report("full", **more), "b.html": report("full")}).page == "a.html"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"verdict": "not run"}, {"bar": {"better": "higher", "match": 1.0, "beat": None, "tolerance": 5.0}}, {"text": "another"}],
+    ids=["not run", "other bar", "other claim"],
+)
+def test_a_report_that_does_not_decide_the_present_claim_is_not_shown(changed):
+    assert first({"a.html": report("full", **changed)}).verdict == "not run"
+
+
+def test_the_row_of_a_claim_has_figure_interval_size_and_a_link_to_its_report():
+    assert "| 86.3 (84.0 to 88.3) | games won, % | full; 1; 1,000 | [matched](theses/a.html) |" in claims_page(
+        {"a.html": report("full")}
+    )
