@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from html import escape
 from xml.etree import ElementTree
 
 import pytest
@@ -55,6 +57,35 @@ def test_a_narrow_window_is_not_scaled(undrawn, values):
 def test_a_stored_page_is_that_of_its_values(undrawn, values):
     stored = without_figures(values.with_suffix(".html").read_text("utf-8"))
     assert stored == page_of(values), "python tests/reproduce/stored_pages.py writes it again"
+
+
+@pytest.fixture
+def values_of_one_experiment():
+    """Return the values of a stored report in which one of 14 experiments was run."""
+    (path,) = (path for path in stored_reports() if path.stem == "connect_four_td_full_growth")
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_a_page_counts_and_shows_the_claims_of_the_experiments_that_were_run(undrawn, values_of_one_experiment):
+    page = html_page(values_of_one_experiment)
+    assert "<p>Profile full: 1 matched; 13 of 14 experiments not run. <code>" in page
+    run = {one["name"] for one in values_of_one_experiment["experiments"] if one["stages"]["complete"]}
+    assert run == {"growth"}
+    for one in values_of_one_experiment["experiments"]:
+        for claim in one["claims"]:
+            assert (f"<td>{escape(claim['text'])}</td>" in page) == (one["name"] in run)
+
+
+def test_a_page_lists_the_experiments_that_were_not_run_with_their_commands(undrawn, values_of_one_experiment):
+    _, _, listed = html_page(values_of_one_experiment).partition("<h2>Not run</h2>")
+    for one in values_of_one_experiment["experiments"]:
+        assert (f"<code>{one['command']}</code></td>" in listed) == (one["name"] != "growth")
+
+
+def test_an_experiment_that_a_profile_does_not_have_is_listed_with_that_reason(undrawn):
+    (path,) = (path for path in stored_reports() if path.stem == "abalone")
+    assert "<td>Abalone from nothing and after a warm start</td>" in (page := page_of(path))
+    assert "<td>not part of profile quick</td>" in page
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -34,11 +35,17 @@ _TRAINING = {
 def html_page(report: Mapping[str, Any]) -> str:
     """Return the page of a report as `zerofleet.cli.reproduce.report.build_report` returns it.
 
-    Reports that earlier releases stored lack tables of behaviour and processor times: there these are left out.
+    Experiments without a complete stage are listed at the end, without their claims. Reports that earlier releases stored lack
+    tables of behaviour and processor times: there these are left out.
     """
     style = resources.files("zerofleet.cli.reproduce").joinpath("style.css").read_text("utf-8")
-    machine, counts = report["machine"], report["verdicts"]
-    summary = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "no claims"
+    machine = report["machine"]
+    run = [one for one in report["experiments"] if one["stages"]["complete"]]
+    not_run = [one for one in report["experiments"] if not one["stages"]["complete"]]
+    counts = Counter(claim["verdict"] for one in run for claim in one["claims"])
+    summary = ", ".join(f"{counts[name]} {name}" for name in report["verdicts"] if counts[name]) or "no claims"
+    if not_run:
+        summary += f"; {len(not_run)} of {len(report['experiments'])} experiments not run"
     body = [
         f"<h1>{escape(report['title'])}</h1>",
         f"<p>{escape(report['source'])}</p>",
@@ -48,10 +55,14 @@ def html_page(report: Mapping[str, Any]) -> str:
         + ". Intervals are of 95 %: over training seeds (Student) where there are several, else over games.</p>",
         "<h2>Headlines</h2>",
         f"<p>{_VERDICTS}</p>",
-        _headlines(report["experiments"]),
+        _headlines(run),
     ]
     for number, experiment in enumerate(report["experiments"]):
-        body += _experiment(experiment, f"f{number}")
+        body += _experiment(experiment, f"f{number}") if experiment["stages"]["complete"] else []
+    if not_run:
+        body.append("<h2>Not run</h2>")
+        rows = [[escape(one["title"]), str(len(one["claims"])), _remedy(one)] for one in not_run]
+        body.append(_table("Experiments not run", ["experiment", "claims", "command"], rows, numbers={1}))
     body.append("<h2>Not covered</h2>")
     rows = [[escape(one["text"]), escape(one["thesis"]), escape(one["why"])] for one in report["uncovered"]]
     body.append(
@@ -156,6 +167,13 @@ def _experiment(experiment: Mapping[str, Any], prefix: str) -> list[str]:
         names = ["arm", "games", *_TRAINING.values()]
         body.append(_table(f"Training: {title}", names, lines, numbers=set(range(1, len(names)))))
     return body
+
+
+def _remedy(experiment: Mapping[str, Any]) -> str:
+    """Return the command that runs an experiment, or the reason for which this profile has none."""
+    if not experiment["stages"]["planned"] and experiment["left_out"]:
+        return escape(experiment["left_out"])
+    return f"<code>{escape(experiment['command'])}</code>"
 
 
 def _behaviour(one: Mapping[str, Any], prefix: str) -> list[str]:
