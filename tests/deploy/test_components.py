@@ -202,11 +202,12 @@ def test_the_pages_mount_the_run_directory_read_only_and_require_a_token(compose
     assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
 
 
-def test_the_pages_wait_for_every_part_of_the_run_that_they_mount(composed, tmp_path: Path) -> None:
+@pytest.mark.parametrize("reader", ["ui", "backup"])
+def test_pages_and_backup_wait_for_every_part_of_the_run_that_they_mount(composed, tmp_path: Path, reader: str) -> None:
     """A missing subPath would become a folder in the volume of the trainer, which does not start with a folder run.json."""
-    documents = composed("local", "ui")
-    (waiting,) = pods(documents)["ui"]["spec"]["initContainers"]
-    own = container(documents, "ui")
+    documents = composed("local", reader)
+    pod = (pods(documents) | jobs(documents))[reader]["spec"]
+    (waiting,), (own,) = pod["initContainers"], pod["containers"]
     assert (waiting["image"], waiting["securityContext"]) == (own["image"], own["securityContext"])
     roots = {mount["name"]: mount["mountPath"] for mount in waiting["volumeMounts"]}
     parts = [tmp_path / f".{roots[m['name']]}" / m["subPath"] for m in own["volumeMounts"] if "subPath" in m]
