@@ -129,7 +129,7 @@ def test_several_nodes_share_models_only_through_the_bucket(multi_node) -> None:
     assert "zerofleet-object-store" not in str(pods(multi_node)["selfplay-worker"])
     policy = of_kind(multi_node, "NetworkPolicy")["to-object-store"]["spec"]
     (who,) = policy["podSelector"]["matchExpressions"]
-    assert set(who["values"]) == {"inference-server", "gatekeeper", "trainer"}
+    assert set(who["values"]) == {"inference-server", "gatekeeper", "trainer", "ui"}
 
 
 def test_replicas_of_the_inference_server_are_several_and_never_fewer_while_they_are_replaced(multi_node) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 import yaml
-from manifests import ROOT, VERSIONS, of_kind, validate
+from manifests import ROOT, VERSIONS, container, environment, of_kind, pods, validate
 from redis_server import serving
 
 PAGE = (ROOT / "docs/kubernetes.md").read_text()
@@ -99,6 +99,39 @@ def test_a_restore_first_applies_only_its_claims(composed, render) -> None:
     volumes = of_kind(restore, "Job")["restore"]["spec"]["template"]["spec"]["volumes"]
     assert {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume} == made
     assert {each["kind"] for each in restore} == {"PersistentVolumeClaim", "Job"}
+
+
+def test_the_pages_with_an_object_store_mount_no_claim_of_models_and_reach_the_bucket(composed) -> None:
+    patches = yaml.safe_load(_block("name: ui}", "secretRef"))["patches"]
+    documents = composed("multi-node", "ui", patches=patches)
+    variables, own = environment(documents, "ui"), container(documents, "ui")
+    volumes = {volume["name"]: volume for volume in pods(documents)["ui"]["spec"]["volumes"]}
+    assert volumes.keys() == {mount["name"] for mount in own["volumeMounts"]}
+    assert "models" not in volumes
+    assert variables["ZEROFLEET_MODEL_STORE"] == environment(documents, "inference-server")["ZEROFLEET_MODEL_STORE"]
+    assert container(documents, "inference-server")["envFrom"] == own["envFrom"]
+    cache, size = Path(variables["ZEROFLEET_MODEL_CACHE"]), int(variables["ZEROFLEET_MODEL_CACHE_BYTES"])
+    assert {"name": "cache", "mountPath": str(cache.parent)} in own["volumeMounts"]
+    assert volumes["cache"]["emptyDir"] == {"sizeLimit": f"{2 * size >> 20}Mi"}
+    (who,) = of_kind(documents, "NetworkPolicy")["to-object-store"]["spec"]["podSelector"]["matchExpressions"]
+    assert "ui" in who["values"]
+
+
+def test_commands_name_all_of_their_objects_in_one_form() -> None:
+    """kubectl refuses `delete pvc one pod/two`: a type is a word of its own for all names, or a part of each."""
+    commands = re.findall(r"kubectl -n zerofleet (?:delete|scale) ((?:[\w./-]+ ?)+)", PAGE)
+    named = [[word for word in command.split(" -")[0].split() if word] for command in commands]
+    assert ["pvc/data-redis-0", "pod/redis-0"] in named
+    assert [words for words in named if len({"/" in word for word in words}) > 1] == []
+
+
+@pytest.mark.parametrize("overlay", ["gpu", "multi-node"])
+def test_a_replica_with_a_gpu_may_stop_before_its_successor_starts(composed, overlay: str) -> None:
+    documents = composed(overlay, patches=yaml.safe_load(_block("maxSurge"))["patches"])
+    server = of_kind(documents, "Deployment")["inference-server"]
+    validate(server, VERSIONS[-1])
+    assert server["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
+    assert "nvidia.com/gpu" in container(documents, "inference-server")["resources"]["limits"]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
