@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import redis
 import yaml
-from manifests import ROOT, VERSIONS, container, environment, of_kind, pods, validate
+from manifests import ROOT, VERSIONS, Document, container, environment, jobs, of_kind, pods, validate, workloads
 from redis_server import serving
 
 PAGE = (ROOT / "docs/kubernetes.md").read_text()
@@ -117,6 +117,32 @@ def test_the_pages_with_an_object_store_mount_no_claim_of_models_and_reach_the_b
     assert "ui" in who["values"]
 
 
+def test_the_claims_are_deleted_when_no_pod_names_them_any_more(composed) -> None:
+    """A pod that has ended still protects its claims, and the history of the backups has some."""
+    documents = composed("local", "backup")
+    lines = _block("delete pvc", "condition=complete").splitlines()
+    (number,) = (number for number, line in enumerate(lines) if "delete pvc" in line)
+    ended = " ".join(lines[:number])
+    for workload in workloads(documents):
+        if _claims(documents, workload) & set(lines[number].split()):
+            assert re.search(rf"scale .*\w/{workload} .*--replicas 0", ended)
+    (label,) = re.findall(r"delete pod -l (\S+)", ended)
+    assert dict([label.split("=")]).items() <= jobs(documents)["backup"]["metadata"]["labels"].items()
+
+
+def test_the_commands_build_every_image_of_the_manifests(composed) -> None:
+    built = _block("compose.gpu.yml build")
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    images = {
+        each["image"].partition(":")[0]
+        for each in services.values()
+        if "build" in each and all(f"--profile {profile} build" in built for profile in each.get("profiles", []))
+    }
+    documents = composed("local", "ui", "backup")
+    used = {each["image"] for pod in (pods(documents) | jobs(documents)).values() for each in pod["spec"]["containers"]}
+    assert {image.partition(":")[0] for image in used if image.startswith("zerofleet/")} <= images
+
+
 def test_commands_name_all_of_their_objects_in_one_form() -> None:
     """kubectl refuses `delete pvc one pod/two`: a type is a word of its own for all names, or a part of each."""
     commands = re.findall(r"kubectl -n zerofleet (?:delete|scale) ((?:[\w./-]+ ?)+)", PAGE)
@@ -139,3 +165,14 @@ def test_the_policy_for_a_trace_collector_is_valid(version: str) -> None:
     policy = yaml.safe_load(_block("to-trace-collector"))
     validate(policy, version)
     assert policy["spec"]["policyTypes"] == ["Egress"]
+
+
+def _claims(documents: list[Document], workload: str) -> set[str]:
+    """Return the claims that the first pod of a workload names."""
+    own = workloads(documents)[workload]["spec"]
+    named = {
+        each["persistentVolumeClaim"]["claimName"]
+        for each in own["template"]["spec"]["volumes"]
+        if "persistentVolumeClaim" in each
+    }
+    return named | {f"{each['metadata']['name']}-{workload}-0" for each in own.get("volumeClaimTemplates", [])}
