@@ -28,7 +28,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from games.errors import GameError
 from zerofleet.errors import ZerofleetError
+from zerofleet.presets import preset
 from zerofleet.service.authority import SERVERS, Authority
 from zerofleet.service.settings import ServiceSettings, read_settings
 from zerofleet.storage.files import atomic_publish
@@ -63,7 +65,16 @@ RIGHTS = {
 
 
 def main(words: Sequence[str] = (), credentials: Path = CREDENTIALS) -> int:
-    """Write missing files; return 2 when the run directory has another game or is in use, or after `refuse`."""
+    """Write missing files; return 2 for unusable settings, a run directory of another game or in use, or after `refuse`."""
+    try:
+        return _prepare(words, credentials)
+    except (ZerofleetError, GameError) as error:
+        sys.stderr.write(f"prepare: {error}\n")
+        return 2
+
+
+def _prepare(words: Sequence[str], credentials: Path) -> int:
+    """See `main`. Raises `ZerofleetError`, `GameError`."""
     settings, _ = read_settings(ServiceSettings, [], os.environ)
     refused = settings.run_dir / REFUSED
     if "refuse" in words:
@@ -73,6 +84,7 @@ def main(words: Sequence[str] = (), credentials: Path = CREDENTIALS) -> int:
         refused.unlink()
         sys.stderr.write(ADVICE)
         return 2
+    preset(settings.build_game(), settings.preset)  # a header with an unknown one would refuse every other from then on
     files = {user: credentials / user / "redis" for user in ("trainer", "worker")} | {"probe": credentials / "redis" / "probe"}
     passwords = {user: _password(file) for user, file in files.items()}
     _password(credentials / "control" / "token")
@@ -81,11 +93,7 @@ def main(words: Sequence[str] = (), credentials: Path = CREDENTIALS) -> int:
     _write(credentials / "redis" / "users.acl", users(passwords))
     if (credentials / "authority").is_dir() and os.environ.get("ZEROFLEET_TLS"):
         certify(credentials)
-    try:
-        RunDirectory.create_or_open(settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset).close()
-    except ZerofleetError as error:
-        sys.stderr.write(f"prepare: {error}\n")
-        return 2
+    RunDirectory.create_or_open(settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset).close()
     return 0
 
 

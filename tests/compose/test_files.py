@@ -237,6 +237,28 @@ def test_prepare_refuses_once_after_the_command_refuse(prepare, tmp_path, monkey
     assert prepare.main(credentials=tmp_path / "credentials") == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("GAME", "chess", "no game is called 'chess'"),
+        ("GAME_PARAMETERS", '{"size": "200"}', "size"),
+        ("PRESET", "huge", "want one of tiny, laptop, gpu"),
+        ("LOG_LEVEL", "loud", "'info', 'warning' or 'error', got 'loud'"),
+    ],
+)
+def test_prepare_refuses_an_unusable_setting_in_one_line_and_writes_nothing(
+    prepare, tmp_path, monkeypatch, capsys, name, value, wanted
+):
+    monkeypatch.setenv("ZEROFLEET_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("ZEROFLEET_GAME", "othello")
+    monkeypatch.setenv(f"ZEROFLEET_{name}", value)
+    assert prepare.main(credentials=tmp_path / "credentials") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("prepare: ")
+    assert wanted in line
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_list_of_debian_packages_covers_every_built_image():
     assert set(load("sbom_images", "deploy/sbom/images.py").SERVICES) == set(BUILT)
 
