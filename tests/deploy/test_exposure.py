@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,3 +136,38 @@ def test_redis_rejects_a_value_far_larger_than_a_game(server):
         with pytest.raises((redis.ResponseError, redis.ConnectionError)):
             worker.xadd("games", {"uid": "u", "payload": bytes(8 << 20)})
         assert worker.xlen("games") >= 1
+
+
+@pytest.mark.slow
+def test_redis_disconnects_a_client_that_would_take_the_memory_of_its_container(server):
+    """An unfinished command is kept in memory, whatever the limits on one value and on the games."""
+    value = b"$2000000\r\n" + bytes(2_000_000) + b"\r\n"
+    with socket.socket(socket.AF_UNIX) as worker:
+        worker.connect(str(server))
+        worker.sendall(f"AUTH worker {PASSWORDS['worker']}\r\n".encode())
+        assert worker.recv(16) == b"+OK\r\n"
+        worker.sendall(b"*100001\r\n$4\r\nXADD\r\n$5\r\ngames\r\n$1\r\n*\r\n")
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            _send(worker, value, times=200)
+    with client(server, "worker", PASSWORDS["worker"]) as other:
+        assert other.xadd("games", {"uid": "u", "payload": b"p"})
+
+
+def test_redis_has_the_same_limits_under_compose_and_on_kubernetes():
+    (mapped,) = (
+        each["data"]["redis.conf"]
+        for each in yaml.safe_load_all((ROOT / "deploy/kubernetes/base/redis.yaml").read_text())
+        if each["kind"] == "ConfigMap"
+    )
+    composed = (ROOT / "deploy/redis/redis.conf").read_text()
+    limits = [
+        {line for line in text.splitlines() if re.match(r"append|client|maxmemory|proto|save|tcp", line)}
+        for text in (composed, mapped)
+    ]
+    assert limits[0] == limits[1]
+    assert len(limits[0]) >= 9
+
+
+def _send(connection: socket.socket, value: bytes, *, times: int) -> None:
+    for _ in range(times):
+        connection.sendall(value)
