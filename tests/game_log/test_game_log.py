@@ -277,6 +277,35 @@ def test_dropped_games_are_unreadable_but_their_uids_remain_known(tmp_path: Path
         assert log.get(40).payload == game(40)[1]
 
 
+def test_a_reader_that_follows_the_writer_closes_the_files_that_it_drops(tmp_path: Path) -> None:
+    games = [game(i) for i in range(40)]
+    write(tmp_path, games[:5])
+    with GameLog.open(tmp_path, writer=False) as reader, GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as writer:
+        writer.append(games[5:20])
+        reader.refresh()
+        writer.append(games[20:])
+        start = writer.drop_before(20)
+        assert reader.refresh() == 20
+        assert (reader.start_index, len(reader)) == (start, 40)
+        assert contents(reader) == games[start:]
+        held = [os.fstat(segment.descriptor).st_nlink for segment in reader._segments if segment.descriptor is not None]
+        assert set(held) == {1}
+
+
+def test_a_reader_goes_on_after_files_that_it_never_read_were_dropped(tmp_path: Path) -> None:
+    games = [game(i) for i in range(60)]
+    write(tmp_path, games[:5])
+    with GameLog.open(tmp_path, writer=False) as reader:
+        with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as writer:
+            for entry in games[5:]:
+                writer.append([entry])
+            start = writer.drop_before(50)
+        assert reader.refresh() == 55
+        assert (reader.start_index, reader.end_index, len(reader)) == (start, 60, 60)
+        assert contents(reader) == games[start:]
+        assert [reader.find_index(uid) for uid, _ in games] == [*range(60)]
+
+
 def test_a_file_that_an_operator_deleted_is_dropped_like_the_others(tmp_path: Path) -> None:
     write(tmp_path, [game(i) for i in range(40)])
     with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:

@@ -97,14 +97,17 @@ class GameLog:
     def _load(self) -> None:
         paths = self._paths()
         for path in paths:
-            growing = path == paths[-1] and path.exists()
-            table = None if growing else Table.load(path.with_suffix(".index"))
-            if table is not None and table.first_index != self._expected_index(path, otherwise=table.first_index):
-                table = None  # its checksum leaves out the upper half of this number; the table is written again
-            self._open_segment(path, table)
-            if table is not None:
-                self._know_full(path, table, self._known[0])
+            self._open_next(path, is_last=path == paths[-1])
         self._known[0].seal()
+
+    def _open_next(self, path: Path, *, is_last: bool) -> None:
+        """Open the next file, which may be dropped unless it is the last, and take in its games or their table."""
+        table = None if is_last and path.exists() else Table.load(path.with_suffix(".index"))
+        if table is not None and table.first_index != self._expected_index(path, otherwise=table.first_index):
+            table = None  # its checksum leaves out the upper half of this number; the table is written again
+        self._open_segment(path, table)
+        if table is not None:
+            self._know_full(path, table, self._known[0])
 
     def _know_full(self, path: Path, table: Table, growing: UidIndex) -> None:
         """Add the uids of a full file to those that are looked up, beside `growing`."""
@@ -115,7 +118,7 @@ class GameLog:
             full = full.with_table(table)
         self._known = (growing, full)
 
-    def _open_segment(self, path: Path, table: Table | None = None) -> Segment:
+    def _open_segment(self, path: Path, table: Table | None) -> None:
         """Open the next file and index its games."""
         segment = Segment.open(path, self.end_index, writable=self._lock is not None, table=table)
         expected = self._expected_index(path, otherwise=segment.first_index)
@@ -127,17 +130,14 @@ class GameLog:
             )
         self._segments.append(segment)
         self._take_in(segment)
-        return segment
 
     def _expected_index(self, path: Path, *, otherwise: int) -> int:
         """Return the number of the first game of the next file; `otherwise` where the files before it are missing."""
         return self.end_index if self._segments or int(path.stem) == 0 else otherwise
 
-    def _take_in(self, segment: Segment) -> int:
-        found = segment.read_tail()
-        for uid, number in found:
+    def _take_in(self, segment: Segment) -> None:
+        for uid, number in segment.read_tail():
             self._known[0].add(uid, number)
-        return len(found)
 
     def _repair(self) -> None:
         """Truncate a torn end, and complete the switch between two files if a crash interrupted it."""
@@ -151,15 +151,30 @@ class GameLog:
             log.warning("game_log.torn_end", path=str(self._segments[-1].path), cut_bytes=cut_bytes)
 
     def refresh(self) -> int:
-        """Index games that the writer has added since; return their number. For readers."""
+        """Index games that the writer has added since, and close files that it has dropped; return the number of new games.
+
+        For readers.
+        """
         with self._guard:
-            new = self._take_in(self._segments[-1]) if self._segments else 0
-            for path in self._paths()[len(self._segments) :]:
-                # A next file exists, so the one before it is full; its last games may have arrived since the read above.
-                new += self._take_in(self._segments[-1]) if self._segments else 0
+            before, paths = len(self), self._paths()
+            for path in paths[len(self._segments) :]:
+                # A next file exists, so the one before it is full.
+                if self._segments:
+                    self._take_in(self._segments[-1])
                 self._release_last()
-                new += len(self._open_segment(path).offsets)
-            return new
+                self._open_next(path, is_last=path == paths[-1])
+            if self._segments:
+                self._take_in(self._segments[-1])
+            self._release_dropped()
+            return len(self) - before
+
+    def _release_dropped(self) -> None:
+        """Close the files that the writer has deleted: an open one still takes its space on the disk."""
+        for segment in self._segments[:-1]:
+            if segment.descriptor is not None:
+                if segment.path.exists():
+                    return
+                segment.close()
 
     def _release_last(self) -> None:
         """Replace what a reader has in memory about the last file, which is full now, by the table that the writer stored."""
