@@ -253,6 +253,30 @@ async def test_a_bad_game_whose_dead_letter_is_refused_is_counted_and_blocks_no_
     await stream.aclose()
 
 
+async def test_a_redis_that_runs_a_long_script_is_waited_for(redis_server: Server) -> None:
+    admin, stream = redis_server.client(), RedisStream(redis_server.url, name="during-a-script")
+    await admin.config_set("busy-reply-threshold", 1)
+    await stream.publish("game-0", b"x")
+
+    async def script() -> None:
+        with pytest.raises(redis.exceptions.ResponseError, match="killed"):
+            await admin.eval("while true do end", 0)
+
+    with capture_logs() as logs:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+            tasks.create_task(script())
+            tasks.create_task(stream.publish("game-1", b"x"))
+            while not any("BUSY" in entry.get("error", "") for entry in logs):  # noqa: ASYNC110  (as above)
+                await asyncio.sleep(0)
+            async with redis_server.client() as another:
+                await another.execute_command("SCRIPT", "KILL")
+    assert [entry["event"] for entry in logs] == ["stream.away", "stream.back"]
+    assert await take(stream) == ["game-0", "game-1"]
+    await admin.config_set("busy-reply-threshold", 5000)
+    await admin.aclose()
+    await stream.aclose()
+
+
 # -- refused -------------------------------------------------------------------------------------------------------
 
 
@@ -310,7 +334,7 @@ async def test_users_need_no_more_than_the_documented_rights(make_redis_server: 
 
 async def test_tls_needs_the_right_authority(redis_server: Server, tmp_path: Path) -> None:
     identity = Authority(tmp_path).issue("redis", ["localhost"], days=1).directory
-    async with tls_in_front_of(redis_server.socket, identity) as port:
+    async with tls_in_front_of(redis_server.socket, serving(identity)) as port:
         url = f"rediss://localhost:{port}/0?retry_for_s=0"
         trusting = open_stream(f"{url}&tls_ca_file={identity / 'ca.crt'}", name="behind-tls")
         await trusting.publish("game-0", b"x")
@@ -322,11 +346,33 @@ async def test_tls_needs_the_right_authority(redis_server: Server, tmp_path: Pat
             await stream.aclose()
 
 
-@contextlib.asynccontextmanager
-async def tls_in_front_of(socket: Path, identity: Path) -> AsyncIterator[int]:
-    """Yield the port of localhost at which the server of that socket answers in TLS; not every Valkey has TLS of its own."""
+async def test_files_of_tls_that_were_renewed_count_at_the_next_connection(redis_server: Server, tmp_path: Path) -> None:
+    former, renewed = (Authority(tmp_path / name).issue("redis", ["localhost"], days=1).directory for name in ("a", "b"))
+    ca = tmp_path / "ca.crt"
+    ca.write_bytes((former / "ca.crt").read_bytes())
+    context, admin = serving(former), redis_server.client()
+    async with tls_in_front_of(redis_server.socket, context) as port:
+        stream = open_stream(f"rediss://localhost:{port}/0?retry_for_s=2&tls_ca_file={ca}", name="renewed-tls")
+        await stream.publish("game-0", b"x")
+        ca.write_bytes((renewed / "ca.crt").read_bytes())
+        context.load_cert_chain(renewed / "tls.crt", renewed / "tls.key")
+        await admin.client_kill_filter(_type="normal", skipme=True)
+        await stream.publish("game-1", b"x")
+        assert await take(stream) == ["game-0", "game-1"]
+        await stream.aclose()
+    await admin.aclose()
+
+
+def serving(identity: Path) -> ssl.SSLContext:
+    """Return the context of a server with this certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(identity / "tls.crt", identity / "tls.key")
+    return context
+
+
+@contextlib.asynccontextmanager
+async def tls_in_front_of(socket: Path, context: ssl.SSLContext) -> AsyncIterator[int]:
+    """Yield the port of localhost at which the server of that socket answers in TLS; not every Valkey has TLS of its own."""
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):

@@ -91,7 +91,7 @@ REFUSED = (
     failures.AuthorizationError,
     failures.NoPermissionError,
 )
-AWAY_TEXTS = ("MISCONF", "NOREPLICAS", "UNBLOCKED")  # e.g. its disk is full
+AWAY_TEXTS = ("MISCONF", "NOREPLICAS", "UNBLOCKED", "BUSY ")  # e.g. its disk is full, or a long script runs
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from redis.asyncio import Redis
+from redis.asyncio import Redis, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
@@ -46,7 +46,7 @@ def connect(url: str, settings: StreamSettings, *, read_timeout_s: float) -> Red
             raise ConfigurationError(f"no such file for TLS: {file}")
         options[option] = str(file)
     try:
-        return Redis.from_url(
+        client = Redis.from_url(
             url,
             protocol=2,
             retry=Retry(NoBackoff(), 0),
@@ -57,6 +57,17 @@ def connect(url: str, settings: StreamSettings, *, read_timeout_s: float) -> Red
         )
     except ValueError as error:
         raise ConfigurationError(f"stream address {shown_address(url)}: {error}") from error
+    if url.startswith("rediss://"):
+        client.connection_pool.connection_class = _RenewedConnection
+    return client
+
+
+class _RenewedConnection(SSLConnection):
+    """TLS with the files read at every connect: redis-py would use those of the first one until the process ends."""
+
+    async def _connect(self) -> None:
+        self.ssl_context.context = None
+        await super()._connect()
 
 
 class _PasswordFile(CredentialProvider):
