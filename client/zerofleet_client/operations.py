@@ -16,7 +16,7 @@ from zerofleet_client.contracts.messages import build_request
 from zerofleet_client.contracts.opinions import Opinion, opinion_from_wire
 from zerofleet_client.contracts.promotions import Candidate, Rung, champion_from_wire
 from zerofleet_client.contracts.wire import evaluation_pb2, gatekeeper_pb2
-from zerofleet_client.errors import ConfigurationError, ModelNotFound
+from zerofleet_client.errors import ModelNotFound
 from zerofleet_client.rpc.channel_options import PAGE_SIZE
 
 __all__ = [
@@ -92,7 +92,7 @@ def versions(model: str) -> Operation[tuple[Candidate, ...]]:
     while has_more:
         request = build_request(gatekeeper_pb2.ListModelsRequest, game=model, page_size=PAGE_SIZE, cursor=cursor)
         reply = yield Call(Service.GATEKEEPER, "ListModels", request)
-        known |= {message.version: _candidate(message) for message in reply.models}
+        known |= {message.version: Candidate.from_wire(message) for message in reply.models}
         cursor, has_more = reply.cursor, reply.has_more
     return tuple(known[version] for version in sorted(known))
 
@@ -121,13 +121,3 @@ def ladder(model: str) -> Operation[tuple[Rung, ...]]:
 def watch_call(model: str) -> Call:
     """Return the endless call that sends the champion and its successors."""
     return Call(Service.GATEKEEPER, "WatchChampion", build_request(gatekeeper_pb2.WatchChampionRequest, game=model))
-
-
-def _candidate(message: gatekeeper_pb2.Candidate) -> Candidate:
-    try:
-        return Candidate.from_wire(message)
-    except (KeyError, ValueError) as error:
-        raise ConfigurationError(
-            f"version {message.version} has a status or match that this release of zerofleet-client does not know ({error});"
-            " install that of the gatekeeper"
-        ) from error

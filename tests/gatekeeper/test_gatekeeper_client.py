@@ -8,7 +8,16 @@ import zerofleet.rpc.gatekeeper_client as client_module
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung, champion_to_wire
 from zerofleet.contracts.wire import gatekeeper_pb2 as wire
 from zerofleet.contracts.wire import gatekeeper_pb2_grpc as stubs
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, StaleEpoch, Unavailable, ZerofleetError
+from zerofleet.errors import (
+    ConfigurationError,
+    CorruptModel,
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    StaleEpoch,
+    Unavailable,
+    ZerofleetError,
+)
 from zerofleet.rpc.errors import ErrorInterceptor, code_of
 from zerofleet.rpc.failures import error_from
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
@@ -165,6 +174,12 @@ async def test_a_watch_raises_errors_that_a_retry_cannot_repair(gate):
     servicer.error = InvalidRequest("this gatekeeper judges connect_four")
     with pytest.raises(InvalidRequest, match="judges connect_four"):
         await anext(client.watch("tic_tac_toe"))
+
+
+@pytest.mark.parametrize("other", [{"status": 99}, {"status": 0}, {"status": 3, "match": wire.MatchResult(wins=1)}])
+def test_a_candidate_of_another_release_names_the_remedy(other):
+    with pytest.raises(ConfigurationError, match=r"version 7 .* install that of the gatekeeper"):
+        Candidate.from_wire(wire.Candidate(game="tic_tac_toe", version=7, **other))
 
 
 def test_pauses_between_retries_grow_and_stay_bounded():

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from zerofleet.contracts.champions import Champion
 from zerofleet.contracts.wire import gatekeeper_pb2 as wire
+from zerofleet.errors import ConfigurationError
 
 __all__ = [
     "Candidate",
@@ -165,9 +166,15 @@ class Candidate:
 
     @classmethod
     def from_wire(cls, message: wire.Candidate) -> Candidate:
-        """Return the candidate in a message."""
-        match = MatchReport.from_wire(message.match) if message.HasField("match") else None
-        status = CandidateStatus[wire.CandidateStatus.Name(message.status).removeprefix(_WIRE_PREFIX)]
+        """Return the candidate in a message; raises `ConfigurationError` for a status or match of a newer release."""
+        try:
+            match = MatchReport.from_wire(message.match) if message.HasField("match") else None
+            status = CandidateStatus[wire.CandidateStatus.Name(message.status).removeprefix(_WIRE_PREFIX)]
+        except (KeyError, ValueError) as error:
+            raise ConfigurationError(
+                f"version {message.version} has a status or match that this release lacks ({error});"
+                " install that of the gatekeeper"
+            ) from error
         return cls(message.game, message.version, status, match, message.reason)
 
 
