@@ -146,6 +146,15 @@ def test_the_newest_backups_are_kept(run, backups):
     assert made[-1] in list_backups(backups)
 
 
+def test_a_backup_that_keeps_one_leaves_those_of_another_run_and_damaged_ones(run, backups, tmp_path):
+    shutil.copytree(run, tmp_path / "other")
+    others, damaged = save_backup(tmp_path / "other", backups), save_backup(run, backups)
+    (damaged / "backup.json").write_text("{")
+    first, last = save_backup(run, backups, keep=1), save_backup(run, backups, keep=1)
+    assert not first.exists()
+    assert list_backups(backups) == sorted([others, damaged, last])
+
+
 def test_parts_of_a_run_are_restored_onto_mounted_volumes_which_are_empty(run, backups, tmp_path):
     shutil.rmtree(run / "models")
     backup = save_backup(run, backups)

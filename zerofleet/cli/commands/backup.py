@@ -17,7 +17,7 @@ def backup(
     run_dir: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Run directory, or a part of one.")],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Directory of backups; a folder is added to it.")],
     keep: Annotated[
-        int, typer.Option("--keep", metavar="N", min=0, help="Delete all but the newest N backups; 0 keeps all.")
+        int, typer.Option("--keep", metavar="N", min=0, help="Delete all but the newest N backups of this run; 0 keeps all.")
     ] = 0,
 ) -> None:
     """Back up a run, also while it is running.

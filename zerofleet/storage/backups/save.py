@@ -23,7 +23,7 @@ from zerofleet.contracts.manifests import StoredFile
 from zerofleet.contracts.model_checks import describe_file
 from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.storage.backups.contents import CONTENTS_FILE, FILES, BackupContents, list_backups
+from zerofleet.storage.backups.contents import CONTENTS_FILE, FILES, BackupContents, list_backups, read_contents
 from zerofleet.storage.backups.order import files_of_run, versions_of_run
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
@@ -35,7 +35,9 @@ _LINES = {".jsonl", ".csv"}  # copied up to the last whole line
 
 
 def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
-    """Back up the run in `root` to a new directory in `directory` and return its path; keep the newest `keep`, 0 for all.
+    """Back up the run in `root` to a new directory in `directory` and return its path.
+
+    Of the backups of `root` in `directory` the newest `keep` are kept, 0 for all, and each of another run.
 
     `root` may be part of a run, such as the trainer's volume. Raises `RunDirectoryError` when it holds no files of a run,
     `Unavailable` when another backup is in progress, the disk fails, or a file disappears during the copy: then nothing
@@ -51,11 +53,21 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
         make_directory(directory)
         with _alone(directory):
             backup = _take(root, directory)
-            for old in list_backups(directory)[: -keep or None] if keep else ():
+            for old in _backups_of(root, directory)[:-keep] if keep else ():
                 _remove(old)
     except (OSError, sqlite3.Error) as error:
         raise Unavailable(f"the backup of {root} failed: {error}; nothing was kept, try again") from error
     return backup
+
+
+def _backups_of(root: Path, directory: Path) -> list[Path]:
+    """Return the backups of a run in a directory that may have those of several runs, oldest first."""
+    found = []
+    for backup in list_backups(directory):
+        with suppress(RunDirectoryError):  # damaged, of an unknown run
+            if read_contents(backup).source == str(root.resolve()):
+                found.append(backup)
+    return found
 
 
 def _take(root: Path, directory: Path) -> Path:
