@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save
 
 from zerofleet.errors import Unavailable
-from zerofleet.storage.model_store import open_model_store
+from zerofleet.storage.model_store import DirectoryStore, directory, open_model_store
 
 MODEL = "tic_tac_toe"
 
@@ -106,6 +106,14 @@ def test_a_version_completed_by_another_process_during_the_sweep_is_no_error(sto
     (store.root / MODEL / ".7.tmp").mkdir()
     monkeypatch.setattr(os, "open", finished_meanwhile)
     assert store.publish(MODEL, files(2.0), manifest) == 8
+
+
+@directory_only
+def test_a_deleted_version_that_a_publisher_sweeps_meanwhile_is_no_error(store, files, manifest, monkeypatch):
+    store.publish(MODEL, files(1.0), manifest)
+    monkeypatch.setattr(directory, "sync_directory", DirectoryStore._sweep)
+    store.delete(MODEL, 1)
+    assert store.versions(MODEL) == []
 
 
 def _publish_many(location, payload, fills, results):

@@ -127,7 +127,7 @@ class DirectoryStore:
         doomed = directory.with_name(f".{version}.deleted{TEMPORARY_SUFFIX}")
         directory.rename(doomed)
         sync_directory(doomed.parent)
-        shutil.rmtree(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)  # a publisher may sweep it meanwhile, or sweeps what is left of it
 
     def champion(self, model: str) -> Champion | None:
         """See `ModelStore`."""
