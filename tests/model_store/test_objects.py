@@ -10,6 +10,7 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ConnectionClosedError
 from botocore.httpsession import URLLib3Session
+from botocore.loaders import JSONFileLoader
 
 from zerofleet.errors import ConfigurationError, CorruptModel, ModelNotFound, StaleEpoch, Unavailable
 from zerofleet.storage.model_store import bucket, objects, open_model_store
@@ -281,8 +282,14 @@ def test_missing_credentials_are_named_in_the_error(place, tmp_path, monkeypatch
         open_model_store(place.location, cache=tmp_path).models()
 
 
+def test_a_further_store_does_not_read_the_description_of_the_interface_again(published, monkeypatch):
+    published.store.models()
+    monkeypatch.setattr(JSONFileLoader, "load_file", None)
+    assert published.reopened().models() == [MODEL]
+
+
 def test_without_the_extra_the_error_names_the_package_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "boto3", None)
+    monkeypatch.setitem(sys.modules, "botocore", None)
     monkeypatch.delitem(sys.modules, "zerofleet.storage.model_store.bucket")
     with pytest.raises(ConfigurationError, match=r"boto3 is not installed; pip install zerofleet\[s3\]"):
         open_model_store("s3://bucket/models")

@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 from botocore import exceptions
 from botocore.config import Config
+from botocore.loaders import create_loader
+from botocore.session import Session
 
 from zerofleet.errors import ConfigurationError, Unavailable, ZerofleetError
 from zerofleet.storage.model_store.location import SCHEME, split_url
@@ -34,6 +35,7 @@ READ_TIMEOUT_S = 30  # between two reads of a reply, not for all of it
 ATTEMPTS = 4  # botocore waits up to 1, 2, 4 s between them, with jitter
 _CHUNK_BYTES = 1 << 20
 _WRITER = "zerofleet-writer"
+_DESCRIPTIONS = create_loader()  # of the interface of S3, whose first reading takes a tenth of a second
 _NOBODYS_ETAG = '"00000000000000000000000000000000"'
 
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
@@ -86,8 +88,9 @@ class Bucket:
         self._heeds_conditions = False
         self._accepted = False
         try:
-            session = boto3.session.Session()  # not boto3's default session, which caches the first credentials found
-            self._client: Any = session.client("s3", region_name=_region(), config=_config())
+            session = Session()  # of its own: a session keeps the first credentials found
+            session.register_component("data_loader", _DESCRIPTIONS)
+            self._client: Any = session.create_client("s3", region_name=_region(), config=_config())
         except (exceptions.BotoCoreError, ValueError) as error:
             raise ConfigurationError(f"cannot open {url}: {error}; check the AWS_ variables") from error
 

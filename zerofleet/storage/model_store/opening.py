@@ -27,12 +27,12 @@ def open_model_store(
     if isinstance(place, Path):
         return DirectoryStore(place)
     try:
-        from zerofleet.storage.model_store.bucket import Bucket  # noqa: PLC0415 - boto3 is an optional extra
+        from zerofleet.storage.model_store.bucket import Bucket  # noqa: PLC0415 - an optional extra
     except ModuleNotFoundError as error:
-        if error.name not in {"boto3", "botocore"}:
+        if error.name != "botocore":
             raise
         raise ConfigurationError(
-            f"model store {place} is in an object store and {error.name} is not installed; pip install zerofleet[s3]"
+            f"model store {place} is in an object store and boto3 is not installed; pip install zerofleet[s3]"
         ) from error
     from zerofleet.storage.model_store.objects import ObjectStore  # noqa: PLC0415
 
