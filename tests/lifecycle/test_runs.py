@@ -8,6 +8,7 @@ import pytest
 
 from games.errors import InvalidParameters, UnknownGame
 from zerofleet.errors import ConfigurationError, RunDirectoryError
+from zerofleet.storage.run_lookup import named_run
 from zerofleet.storage.runs import RunDirectory, RunPaths, read_header, require_run
 
 
@@ -104,6 +105,16 @@ def test_a_truncated_run_header_is_not_mistaken_for_a_new_run(tmp_path: Path) ->
     (tmp_path / "run.json").write_text('{"schema": 1, "ga')
     with pytest.raises(RunDirectoryError, match="cannot be read"):
         make_run(tmp_path)
+
+
+def test_a_run_whose_header_has_a_time_without_a_zone_is_left_out_of_the_choice(tmp_path: Path) -> None:
+    for name in ("edited", "sound"):
+        make_run(tmp_path / name)
+    edited = tmp_path / "edited" / "run.json"
+    edited.write_text(json.dumps(json.loads(edited.read_text()) | {"created_at": "2026-11-21T10:00:00"}))
+    assert named_run(None, runs=tmp_path) == tmp_path / "sound"
+    with pytest.raises(RunDirectoryError, match=r"created_at.*timezone"):
+        read_header(tmp_path / "edited")
 
 
 def test_reading_a_missing_run_header_is_an_error(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from games.core import make
@@ -48,7 +48,7 @@ class RunHeader(BaseModel):
     preset: str
     seed: int = Field(ge=0, lt=SEED_END)
     """Root of the seeds of all games."""
-    created_at: datetime
+    created_at: AwareDatetime
 
     @property
     def title(self) -> str:
