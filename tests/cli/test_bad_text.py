@@ -39,11 +39,29 @@ def test_what_is_not_a_token_is_refused_without_showing_it(zerofleet, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1:99999", "127.0.0.1:0", "[::1]:70000", "", "a b:1", "a\nb:1", "x\udcff:1", "dns:///a:123456"]
+    "address",
+    [
+        "127.0.0.1:99999",
+        "127.0.0.1:0",
+        "[::1]:70000",
+        "",
+        "a b:1",
+        "a\nb:1",
+        "x\udcff:1",
+        "dns:///a:123456",
+        "localhost",
+        "10.0.0.1:",
+        "ipv4:10.0.0.1",
+    ],
 )
 @pytest.mark.parametrize("command", [("models", "list", "tic_tac_toe"), ("evaluate", "tic_tac_toe")])
 def test_an_address_that_is_not_one_is_refused(zerofleet, command, address):
     assert "address" in refusal(zerofleet(*command, "--address", address))
+
+
+@pytest.mark.parametrize("address", ["localhost", "0.0.0.0", "10.0.0.1:", "ipv4:10.0.0.1"])
+def test_an_address_without_a_port_is_refused(zerofleet, address):
+    assert "has no port; want HOST:PORT" in refusal(zerofleet("models", "list", "tic_tac_toe", "--address", address))
 
 
 def test_a_host_name_that_cannot_exist_is_refused(zerofleet):

@@ -10,6 +10,7 @@ __all__ = ["LAST_PORT", "is_loopback", "is_near", "is_unix", "require_address"]
 
 LAST_PORT = 65535
 _SHOWN_CHARACTERS = 100
+_WANTED = "want HOST:PORT, dns:///NAME:PORT or unix:/PATH"
 
 
 def is_unix(address: str) -> bool:
@@ -36,9 +37,13 @@ def require_address(address: str, *, lowest_port: int = 1) -> str:
     """Return an address `host:port`, `dns:///name:port` or `unix:/path`; raises `ConfigurationError` for an invalid one."""
     shown = repr(address[:_SHOWN_CHARACTERS])
     if not address or not address.isprintable() or (not is_unix(address) and " " in address):
-        raise ConfigurationError(f"{shown} is not an address; want HOST:PORT, dns:///NAME:PORT or unix:/PATH")
+        raise ConfigurationError(f"{shown} is not an address; {_WANTED}")
     for one in () if is_unix(address) else address.split(","):
         port = one.rpartition(":")[2]
-        if port.isascii() and port.isdigit() and not lowest_port <= int(port[:_SHOWN_CHARACTERS]) <= LAST_PORT:
+        if not (port.isascii() and port.isdigit()):
+            if "///" in address:  # another resolver's, which may name the port
+                continue
+            raise ConfigurationError(f"address {shown} has no port; {_WANTED}")  # grpc would take 443
+        if not lowest_port <= int(port[:_SHOWN_CHARACTERS]) <= LAST_PORT:
             raise ConfigurationError(f"address {shown} has a port outside {lowest_port} to {LAST_PORT}")
     return address
