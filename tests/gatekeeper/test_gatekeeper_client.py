@@ -3,6 +3,7 @@ import random
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 
 import zerofleet.rpc.gatekeeper_client as client_module
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung, champion_to_wire
@@ -182,6 +183,23 @@ def test_a_candidate_of_another_release_names_the_remedy(other):
         Candidate.from_wire(wire.Candidate(game="tic_tac_toe", version=7, **other))
 
 
+async def test_the_address_of_another_service_is_named_as_such():
+    server = grpc.aio.server()
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with GatekeeperClient(f"127.0.0.1:{port}") as client:
+        with pytest.raises(ZerofleetError, match=f"127.0.0.1:{port} lacks this call .* another service"):
+            await client.champion("tic_tac_toe")
+        with capture_logs() as logs:
+            watching = asyncio.ensure_future(anext(client.watch("tic_tac_toe")))
+            while not logs:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            watching.cancel()
+            await asyncio.wait({watching})
+        assert "another service" in logs[0]["error"]
+    await server.stop(None)
+
+
 def test_pauses_between_retries_grow_and_stay_bounded():
     channelless = GatekeeperClient.__new__(GatekeeperClient)
     channelless._rng = random.Random(3)
@@ -199,5 +217,5 @@ def test_an_unknown_exception_has_no_code():
 def test_an_unmapped_status_becomes_the_base_error():
     failure = grpc.aio.AioRpcError(grpc.StatusCode.DATA_LOSS, grpc.aio.Metadata(), grpc.aio.Metadata(), details="flipped")
     assert type(error_from(failure, target="x")) is CorruptModel
-    failure = grpc.aio.AioRpcError(grpc.StatusCode.UNIMPLEMENTED, grpc.aio.Metadata(), grpc.aio.Metadata())
-    assert str(error_from(failure, target="x")) == "x answered UNIMPLEMENTED"
+    failure = grpc.aio.AioRpcError(grpc.StatusCode.ALREADY_EXISTS, grpc.aio.Metadata(), grpc.aio.Metadata())
+    assert str(error_from(failure, target="x")) == "x answered ALREADY_EXISTS"

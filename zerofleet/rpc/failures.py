@@ -70,6 +70,8 @@ def error_from(failure: FailedCall, *, target: str) -> ZerofleetError:
     cls = _ERRORS.get(code, ZerofleetError)
     if cls is Unavailable and not request_id:
         return Unavailable(f"{target} does not answer ({code.name}: {details}); is it running?")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return cls(f"{target} lacks this call ({details or code.name}); is it the address of another service or release?")
     text = details or f"{target} answered {code.name}"
     if cls is ZerofleetError and request_id:
         text += f" (request {request_id})"

@@ -175,7 +175,7 @@ class GatekeeperClient(ChannelClient):
                 error = error_from(failure, target=self.target)
                 if isinstance(error, InvalidRequest | PermissionRefused):
                     raise error from failure
-                log.info("gatekeeper.watch_lost", target=self.target, code=failure.code().name)
+                log.info("gatekeeper.watch_lost", target=self.target, code=failure.code().name, error=str(error))
             finally:
                 call.cancel()
             await backoff.pause()
