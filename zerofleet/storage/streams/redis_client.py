@@ -67,7 +67,7 @@ class _RenewedConnection(SSLConnection):
 
     async def _connect(self) -> None:
         self.ssl_context.context = None
-        await super()._connect()
+        await super()._connect()  # type: ignore[no-untyped-call]
 
 
 class _PasswordFile(CredentialProvider):
