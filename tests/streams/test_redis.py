@@ -373,6 +373,7 @@ def serving(identity: Path) -> ssl.SSLContext:
 @contextlib.asynccontextmanager
 async def tls_in_front_of(socket: Path, context: ssl.SSLContext) -> AsyncIterator[int]:
     """Yield the port of localhost at which the server of that socket answers in TLS; not every Valkey has TLS of its own."""
+    relays: list[asyncio.Task[None]] = []
 
     async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
@@ -382,11 +383,20 @@ async def tls_in_front_of(socket: Path, context: ssl.SSLContext) -> AsyncIterato
         writer.close()
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            relays.append(task)
         answers, requests = await asyncio.open_unix_connection(socket)
-        await asyncio.gather(pass_on(reader, requests), pass_on(answers, writer))
+        try:
+            await asyncio.gather(pass_on(reader, requests), pass_on(answers, writer))
+        finally:
+            requests.transport.abort()
+            writer.transport.abort()
 
     async with await asyncio.start_server(relay, "localhost", 0, ssl=context, family=AF_INET) as listener:
         yield listener.sockets[0].getsockname()[1]
+        for task in relays:
+            task.cancel()
+        await asyncio.gather(*relays, return_exceptions=True)
 
 
 async def test_a_key_of_another_type_is_named_in_the_error(redis_server: Server) -> None:
