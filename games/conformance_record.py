@@ -54,6 +54,8 @@ class Checked:
     symmetries_followed: int
     """Symmetries checked through whole games: those that preserve the starting position."""
     symmetries: int
+    symmetries_unfollowed: tuple[str, ...]
+    """Names of the other symmetries, which change the starting position: their form alone was checked."""
     secret_pairs: int
     """Pairs of secret moves compared in every view."""
     unchecked: tuple[str, ...]
@@ -71,6 +73,10 @@ class Checked:
         ]
         if self.symmetries:
             lines.append(f"symmetries followed through whole games: {self.symmetries_followed} of {self.symmetries}")
+        if self.symmetries_unfollowed:
+            lines.append(
+                f"symmetries that change the starting position, checked in form alone: {', '.join(self.symmetries_unfollowed)}"
+            )
         if self.secret_pairs:
             lines.append(f"pairs of secret moves compared in every view: {self.secret_pairs:,}")
         if self.unchecked:
@@ -93,7 +99,7 @@ class Record:
     calls: Counter[str] = field(default_factory=Counter)
     """Number of calls by rule."""
     secret_pairs: int = 0
-    symmetries_followed: int = 0
+    symmetries_followed: set[str] = field(default_factory=set)
     deals_differ: bool = False
     """Whether `determinise` has returned different positions for different seeds."""
     first_calls_s: float = 0.0

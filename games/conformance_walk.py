@@ -15,9 +15,9 @@ import numpy as np
 
 from games import core
 from games.compiled import compiled
+from games.conformance_notation import notation_fault
 from games.conformance_record import Record
 from games.core import Game, GameSpec, Symmetry
-from games.errors import IllegalMove
 from games.faults import fault_of
 from games.kit.bits import unpack
 from games.laws import broken
@@ -27,7 +27,6 @@ __all__ = ["Walk"]
 
 _GUARD_BYTES = 64
 _GUARD = 0xA5
-_NONSENSE = "no such move!"
 
 
 class _Guarded:
@@ -86,7 +85,7 @@ class Walk:
         look = self._look(self.state.array)
         self._check_position(look)
         self.images = [(s, image) for s, image in self.images if _same_planes(look, self._look(image), s, self.spec)]
-        self.record.symmetries_followed = max(self.record.symmetries_followed, len(self.images))
+        self.record.symmetries_followed.update(symmetry.name for symmetry, _ in self.images)
         while not look.over:
             if len(self.moves) == self.spec.max_plies:
                 self._fail(2, f"the game is not over after max_plies = {self.spec.max_plies} moves")
@@ -97,11 +96,6 @@ class Walk:
             self._check_position(look)
             for symmetry, image in self.images:
                 self._check_image(look, symmetry, image)
-        again = self._start().array
-        for action in self.moves:
-            core.play(self.game, again, action)
-        if not np.array_equal(again, self.state.array):
-            self._fail(2, f"replaying the same moves led to a different state {again}")
 
     def _fail(self, law: int, what: str) -> NoReturn:
         try:
@@ -118,15 +112,24 @@ class Walk:
             with self.record.call("reset"):
                 core.reset(self.game, state.array, self.seed)
         if not np.array_equal(start.array, other.array):
-            self._fail(2, f"reset left entries unwritten: {start.array} over old contents, {other.array} over zeros")
+            self._fail(
+                2,
+                f"reset left entries unwritten, or draws chance from elsewhere than its seed: {start.array} over old contents, "
+                f"{other.array} over zeros",
+            )
         if not start.is_intact():
             self._fail(2, "reset wrote outside the state")
         return start
 
     def _play(self, action: int) -> None:
+        again = _Guarded(self.spec.state_size, self.spec.state_dtype)
+        again.array[:] = self.state.array
         with self.record.call("play"):
             core.play(self.game, self.state.array, action)
+        core.play(self.game, again.array, action)
         self.moves.append(action)
+        if not np.array_equal(again.array, self.state.array):
+            self._fail(2, f"play of action {action} from the same position led to another state, {again.array}")
         if not self.state.is_intact():
             self._fail(2, "play wrote outside the state")
         for symmetry, image in self.images:
@@ -141,8 +144,15 @@ class Walk:
             self._fail(2, f"{name} changed the state")
         return answer
 
+    def _ask_number(self, name: str, state: np.ndarray, *arguments: Any) -> int:
+        """Return the result of a rule that is a whole number."""
+        answer = self._ask(name, state, *arguments)
+        if not isinstance(answer, (int, np.integer)):
+            self._fail(11, f"{name} returned {answer!r}; expected a whole number")
+        return int(answer)
+
     def _look(self, state: np.ndarray) -> _Look:
-        over, mover = bool(self._ask("is_over", state)), int(self._ask("to_move", state))
+        over, mover = bool(self._ask("is_over", state)), self._ask_number("to_move", state)
         if not 0 <= mover < self.spec.num_players:
             self._fail(1, f"to_move is {mover}; there are {self.spec.num_players} players, counted from 0")
         planes = [self._planes(state, viewer) for viewer in range(self.spec.num_players)]
@@ -150,7 +160,7 @@ class Walk:
 
     def _actions(self, state: np.ndarray, over: bool) -> list[int]:
         out = _Guarded(self.spec.max_legal, np.int16)
-        count = int(self._ask("legal_actions", state, out.array))
+        count = self._ask_number("legal_actions", state, out.array)
         if not out.is_intact() or count > self.spec.max_legal:
             self._fail(1, f"legal_actions wrote {count} actions into a buffer for max_legal = {self.spec.max_legal}")
         if over != (count == 0):
@@ -193,7 +203,7 @@ class Walk:
     def _check_position(self, look: _Look) -> None:
         state = self.state.array
         self.record.positions += 1
-        key = int(self._ask("key", state))
+        key = self._ask_number("key", state)
         if (earlier := self.record.other_key(state, key)) is not None:
             self._fail(5, f"the key is {key} now and was {earlier} for the same state")
         if (actions := self.record.other_actions(key, look.planes[look.mover], look.actions)) is not None:
@@ -244,28 +254,10 @@ class Walk:
 
     def _check_notation(self, actions: Sequence[int]) -> None:
         before = self.state.array.copy()
-        for action in actions:
-            name = self.game.action_name(self.state.array, action)
-            try:
-                read = self.game.parse_action(self.state.array, name)
-            except IllegalMove as error:
-                self._fail(7, f"action {action} is written {name!r}, which is rejected: {error}")
-            if read != action:
-                self._fail(7, f"action {action} is written {name!r}, which is parsed as {read}")
-        self._check_nonsense()
-        if not self.game.draw(self.state.array).strip():
-            self._fail(7, "draw returned an empty picture")
+        if (fault := notation_fault(self.game, self.state.array, actions)) is not None:
+            self._fail(7, fault)
         if not np.array_equal(before, self.state.array):
             self._fail(2, "action_name, parse_action or draw changed the state")
-
-    def _check_nonsense(self) -> None:
-        try:
-            read = self.game.parse_action(self.state.array, _NONSENSE)
-        except IllegalMove:
-            return
-        except Exception as error:
-            self._fail(7, f"the text {_NONSENSE!r} raised {error!r}")
-        self._fail(7, f"the text {_NONSENSE!r} was parsed as action {read}")
 
     def _check_hidden(self, look: _Look, viewer: int) -> None:
         """Check that `viewer` cannot distinguish a determinised position from the true one."""
@@ -343,7 +335,7 @@ class Walk:
 
     def _round(self, state: np.ndarray) -> int:
         """Return the number of the round, or -1 if there is none or the game is over."""
-        return -1 if core.is_over(self.game, state) else int(self._ask("round_of", state))
+        return -1 if core.is_over(self.game, state) else self._ask_number("round_of", state)
 
     def _check_image(self, look: _Look, symmetry: Symmetry, image: np.ndarray) -> None:
         seen = self._look(image)

@@ -25,7 +25,7 @@ Laws (tested by `check_game` on random games):
      The `other_view` of a spec keeps the promises of `games.views`.
   5. Equal states have equal keys; positions with different planes or legal actions have different keys.
   6. A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores.
-  7. `parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.
+  7. `parse_action(s, action_name(s, a)) == a` for legal `a`, written without space or comma; other text raises `IllegalMove`.
   8. Every required rule exists, `spec` is within bounds, and `make` with the parameters as text returns an equal game.
   9. `determinise` resamples only information hidden from `viewer`: the viewer's planes are unchanged, and so are, on the
      viewer's turn, the legal actions and the player to move. Secret moves of the current round are undone; until the round
@@ -55,6 +55,7 @@ from numba.extending import overload
 
 from games.code_sources import add_rule
 from games.compiled import BODY_OPTIONS, INTERPRETED, compiled
+from games.declarations import require_game_class, require_rule
 from games.errors import InvalidParameters, UnknownGame
 from games.parameters import Choices, converted, in_words
 from games.reading import Reading, num_inputs
@@ -158,15 +159,17 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 _CLASSES: dict[str, Any] = {}
 _CHOICES: dict[type, Choices] = {}
 _RULES: dict[str, dict[type, Callable[..., Any]]] = {}
+_ARGUMENTS: dict[str, list[str]] = {}
 
 
 def register(name: str, *, choices: Choices | None = None) -> Callable[[GameClass], GameClass]:
-    """Register a game class under `name` for `make` and `available` (decorator).
+    """Register a game class under `name` for `make` and `available` (decorator); raises `GameContractError` if incomplete.
 
     `choices`: words of the integer parameters that are one of a few (`games.parameters`); their default is 0.
     """
 
     def add(cls: GameClass) -> GameClass:
+        require_game_class(name, cls)
         _CLASSES[name] = cls
         _CHOICES[cls] = choices or {}
         return cls
@@ -241,7 +244,7 @@ def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
     """Return a function, documented by the stub, that calls the rule registered for the type of its first argument."""
     name = stub.__name__
     rules = _RULES.setdefault(name, {})
-    parameters = list(inspect.signature(stub).parameters)
+    _ARGUMENTS[name] = list(inspect.signature(stub).parameters)
 
     def dispatch(game: Any, *arguments: Any) -> Any:
         found = rules.get(type(game), fallback)
@@ -249,17 +252,14 @@ def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
             raise NotImplementedError(f"{type(game).__name__} has no rule {name}; define it under @rule({type(game).__name__})")
         return found(game, *arguments)
 
-    dispatch.__name__ = dispatch.__qualname__ = name
-    dispatch.__doc__, dispatch.__module__ = stub.__doc__, stub.__module__
+    dispatch.__name__, dispatch.__qualname__, dispatch.__doc__, dispatch.__module__ = name, name, stub.__doc__, stub.__module__
 
     def choose(game: Any, *arguments: Any) -> Callable[..., Any] | None:
         cls = getattr(game, "instance_class", None) if isinstance(game, types.BaseNamedTuple) else None
         chosen = rules.get(cls, fallback) if cls is not None else None
         return None if chosen is None else getattr(chosen, "py_func", chosen)
 
-    choose.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(p, inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in parameters]
-    )
+    choose.__signature__ = inspect.signature(stub)  # type: ignore[attr-defined]
     if not INTERPRETED:
         options: Any = {"error_model": "numpy", "_nrt": True, **BODY_OPTIONS}  # numba's stubs lack _nrt
         overload(dispatch, strict=False, jit_options=options)(choose)
@@ -267,12 +267,12 @@ def _generic(stub: Rule, fallback: Callable[..., Any] | None = None) -> Rule:
 
 
 def rule(cls: type) -> Callable[[Rule], Rule]:
-    """Register a compiled function as the rule of its name for the game class `cls` (decorator)."""
+    """Register a compiled function as the rule of its name for `cls` (decorator); raises `GameContractError`."""
 
     def add(function: Rule) -> Rule:
-        fast = compiled(function)
+        require_rule(cls, function, _ARGUMENTS)
         add_rule(cls, function)
-        _RULES[function.__name__][cls] = fast
+        _RULES[function.__name__][cls] = fast = compiled(function)
         return fast
 
     return add

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from typing import NoReturn, get_args
 
 import numpy as np
 
 from games import core
-from games.core import Game, GameSpec, Symmetry
+from games.core import Game, GameSpec, Information, Lattice, Symmetry
 from games.errors import GameContractError, GameError
 from games.positions import parameters_text
 
@@ -24,7 +24,8 @@ LAWS = {
     "The `other_view` of a spec keeps the promises of `games.views`.",
     5: "Equal states have equal keys; positions with different planes or legal actions have different keys.",
     6: "A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores.",
-    7: "`parse_action(s, action_name(s, a)) == a` for every legal `a`; other text raises `IllegalMove`.",
+    7: "`parse_action(s, action_name(s, a)) == a` for legal `a`, written without space or comma; other text raises "
+    "`IllegalMove`.",
     8: "Every required rule exists, `spec` is within bounds, and `make` with the parameters as text returns an equal game.",
     9: "`determinise` resamples only information hidden from `viewer`: the viewer's planes are unchanged, and so are, on the "
     "viewer's turn, the legal actions and the player to move. Secret moves of the current round are undone; until the round "
@@ -58,6 +59,7 @@ def broken(game: Game, law: int, what: str, where: str = "") -> NoReturn:
 def checked_spec(game: Game) -> GameSpec:
     """Return the spec after checking law 8 and the form of the symmetries; raises `GameContractError`."""
     spec = game.spec()
+    _check_types(game, spec)
     names = REQUIRED_RULES if spec.information == "perfect" else (*REQUIRED_RULES, "determinise")
     if missing := [name for name in names if not core.has_rule(type(game), name)]:
         broken(game, 8, f"no rule for {', '.join(missing)}; define it under @rule({type(game).__name__})")
@@ -85,7 +87,35 @@ def checked_spec(game: Game) -> GameSpec:
     for symmetry in spec.symmetries:
         _check_form(game, spec, symmetry)
     _check_other_view(game, spec)
+    _check_reading(game, spec)
+    _check_members(game, spec)
     return spec
+
+
+def _check_types(game: Game, spec: GameSpec) -> None:
+    """Check the types of the fields on which the other checks rely."""
+    if not isinstance(spec, GameSpec):
+        broken(game, 8, f"spec() returned {spec!r}; it must return a GameSpec")
+    for name in ("rules_version", "num_players", "num_actions", "max_legal", "state_size", "max_plies"):
+        if not _is_whole(value := getattr(spec, name)):
+            broken(game, 8, f"spec().{name} is {value!r}; it must be an int")
+    if not isinstance(spec.planes, tuple) or len(spec.planes) != 3 or not all(map(_is_whole, spec.planes)):
+        broken(game, 8, f"spec().planes is {spec.planes!r}; it must be a tuple of three ints: planes, height and width")
+    if not isinstance(spec.state_dtype, np.dtype):
+        broken(game, 8, f"spec().state_dtype is {spec.state_dtype!r}; it must be a np.dtype, such as np.dtype(np.int64)")
+    for name, words in {"information": get_args(Information), "lattice": get_args(Lattice)}.items():
+        if (word := getattr(spec, name)) not in words:
+            broken(game, 8, f"spec().{name} is {word!r}; it must be one of {', '.join(words)}")
+    if not isinstance(spec.symmetries, tuple) or not all(isinstance(one, Symmetry) for one in spec.symmetries):
+        broken(
+            game,
+            8,
+            f"spec().symmetries is a {type(spec.symmetries).__name__}; it must be a tuple of Symmetry, as in `(mirror,)`",
+        )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer))
 
 
 def _check_tables(game: Game, spec: GameSpec) -> None:
@@ -98,6 +128,8 @@ def _check_tables(game: Game, spec: GameSpec) -> None:
     for name, (entries, shape, lowest, highest) in wanted.items():
         if entries is None:
             continue
+        if not isinstance(entries, np.ndarray):
+            broken(game, 8, f"spec().{name} is a {type(entries).__name__}; it must be a numpy array, int16 {shape}")
         if entries.dtype != np.int16 or entries.shape != shape:
             broken(game, 8, f"spec().{name} is {entries.dtype} {entries.shape}; it must be int16 {shape}")
         if entries.min() < lowest or entries.max() > highest:
@@ -115,13 +147,41 @@ def _check_other_view(game: Game, spec: GameSpec) -> None:
         broken(game, 4, f"{spec.other_view} must have a source in 0 .. {planes - 1} and a bool for each plane")
 
 
+def _check_reading(game: Game, spec: GameSpec) -> None:
+    """Check that the numbers which a network reads are sums over all planes."""
+    if spec.reading is None:
+        return
+    planes, (cells, position, offsets) = spec.planes[0], (spec.reading.cells, spec.reading.position, spec.reading.offsets)
+    if not cells or not all(len(row) == planes for row in (*cells, *position)) or len(offsets) != len(position):
+        broken(
+            game,
+            8,
+            f"{spec.reading} must have a row of {planes} weights, one for each plane, for each number of a cell (one at least) "
+            "and of the position, and an offset for each number of the position",
+        )
+
+
+def _check_members(game: Game, spec: GameSpec) -> None:
+    """Check the optional members that hold a number or a text."""
+    if not _is_whole(bound := getattr(game, "max_positions", 1)):
+        broken(game, 8, f"max_positions is {bound!r}; it must be an int, as a field or below @property")
+    named = getattr(game, "player_marks", None)
+    if named is not None and (not isinstance(marks := named(), str) or len(marks) != spec.num_players):
+        broken(
+            game,
+            8,
+            f"player_marks returned {marks!r}; it must return a text of {spec.num_players} characters, one for each player",
+        )
+
+
 def _check_form(game: Game, spec: GameSpec, symmetry: Symmetry) -> None:
     _, height, width = spec.planes
     wanted = {"cells": (symmetry.cells, height * width, np.int32), "actions": (symmetry.actions, spec.num_actions, np.int16)}
     for name, (image, size, dtype) in wanted.items():
-        if image.dtype != dtype or not np.array_equal(np.sort(image), np.arange(size)):
+        if not isinstance(image, np.ndarray) or image.dtype != dtype or not np.array_equal(np.sort(image), np.arange(size)):
             broken(
                 game,
                 6,
-                f"{name} of the symmetry {symmetry.name!r} are not a permutation of 0 .. {size - 1} in {dtype.__name__}",
+                f"{name} of the symmetry {symmetry.name!r} are not a permutation of 0 .. {size - 1} in {dtype.__name__}, "
+                "as a numpy array",
             )

@@ -16,6 +16,7 @@ from games import conformance, core, notation
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.kit.bits import set_bit
 from games.kit.randomness import mix64
+from games.tic_tac_toe import TicTacToe
 
 
 @register("faulty_sum")
@@ -26,6 +27,8 @@ class FaultySum(NamedTuple):
 
     def spec(self) -> GameSpec:
         cells = np.arange(4 if self.fault == 60 else 12, dtype=np.int32)
+        if self.fault == 62:
+            cells = cells[::-1].copy()
         same = Symmetry("same", cells, np.array([1, 0, 2] if self.fault == 61 else [0, 1, 2], dtype=np.int16))
         return GameSpec(
             name={80: "Faulty Sum", 81: "tic_tac_toe"}.get(self.fault, "faulty_sum"),
@@ -46,6 +49,8 @@ class FaultySum(NamedTuple):
     def action_name(self, state: State, action: int) -> str:
         if self.fault == 71:
             state[0] += 1
+        if self.fault == 76:
+            return f"add {action}"
         return "x" if self.fault == 70 else str(action)
 
     def parse_action(self, state: State, text: str) -> int:
@@ -62,6 +67,8 @@ class FaultySum(NamedTuple):
             return ""
         if self.fault == 10:
             raise RuntimeError("no pencil")
+        if self.fault == 77:
+            return None  # type: ignore[return-value]
         return f"sum {state[0]}"
 
 
@@ -76,6 +83,8 @@ def reset(game: FaultySum, state: State, seed: int) -> None:
         state[3] = (seed >> 1) & 1
     if game.fault == 26:
         state[4] = 0
+    if game.fault == 28:
+        state[2] = np.random.randint(1 << 30)
 
 
 @rule(FaultySum)
@@ -228,11 +237,12 @@ def test_a_lawful_game_passes() -> None:
         (20, "reset left entries unwritten"),
         (21, "to_move changed the state"),
         (22, "play wrote outside the state"),
-        (23, "replaying the same moves led to a different state"),
+        (23, "from the same position led to another state"),
         (24, "the game is not over after max_plies = 5 moves"),
         (25, "repetition_key changed the state"),
         (27, "move_value returned [nan, nan] for the actions [1, 2]"),
         (26, "reset wrote outside the state"),
+        (28, "or draws chance from elsewhere than its seed"),
         (30, "2.0]"),
         (31, "do not sum to 0"),
         (32, "the scores are [nan"),
@@ -260,6 +270,8 @@ def test_a_lawful_game_passes() -> None:
         (73, "raised ValueError"),
         (74, "action 1 is written '1', which is rejected: no"),
         (75, "draw returned an empty picture"),
+        (76, "action 1 is written 'add 1'; expected text without space and comma, which separate moves"),
+        (77, "draw returned None; expected text"),
         (80, "the name 'Faulty Sum' must consist of lower-case letters"),
         (81, "rejected its parameters as text"),
         (82, "spec().rules_version is 0; it must be between 1 and"),
@@ -307,6 +319,20 @@ def test_a_missing_rule_is_named() -> None:
         games.GameContractError, match=r"no rule for reset, to_move, .*, determinise; define it under @rule.NoRules."
     ):
         games.check_game(NoRules())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["to_move", "legal_actions", "key"])
+@pytest.mark.parametrize("answer", [None, 1.5])
+def test_a_rule_that_returns_no_whole_number_is_named(name: str, answer: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(core._RULES[name], TicTacToe, lambda *arguments: answer)
+    with pytest.raises(games.GameContractError, match=f"{name} returned {answer}; expected a whole number"):
+        games.check_game(TicTacToe())
+
+
+def test_a_symmetry_that_changes_the_start_is_named_as_checked_in_form_alone() -> None:
+    checked = games.check_game(FaultySum(62), games=2)
+    assert (checked.symmetries_followed, checked.symmetries_unfollowed) == (0, ("same",))
+    assert "symmetries that change the starting position, checked in form alone: same" in str(checked)
 
 
 def test_the_laws_match_the_docstring_of_the_contract() -> None:

@@ -1,0 +1,44 @@
+"""Check of a game's notation in one position: names of the legal actions, their parsing, other text, the drawing (law 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from games.core import Game
+from games.errors import IllegalMove
+
+__all__ = ["notation_fault"]
+
+_NONSENSE = "no such move!"
+
+
+def notation_fault(game: Game, state: np.ndarray, actions: Sequence[int]) -> str | None:
+    """Return the fault that breaks law 7 of `games.core` in a position with these legal actions, or None."""
+    for action in actions:
+        name = game.action_name(state, action)
+        if not isinstance(name, str) or name.replace(",", " ").split() != [name]:
+            return f"action {action} is written {name!r}; expected text without space and comma, which separate moves"
+        try:
+            read = game.parse_action(state, name)
+        except IllegalMove as error:
+            return f"action {action} is written {name!r}, which is rejected: {error}"
+        if read != action:
+            return f"action {action} is written {name!r}, which is parsed as {read}"
+    if (fault := _fault_of_nonsense(game, state)) is not None:
+        return fault
+    picture = game.draw(state)
+    if not isinstance(picture, str):
+        return f"draw returned {picture!r}; expected text"
+    return None if picture.strip() else "draw returned an empty picture"
+
+
+def _fault_of_nonsense(game: Game, state: np.ndarray) -> str | None:
+    try:
+        read = game.parse_action(state, _NONSENSE)
+    except IllegalMove:
+        return None
+    except Exception as error:
+        return f"the text {_NONSENSE!r} raised {error!r}"
+    return f"the text {_NONSENSE!r} was parsed as action {read}"
