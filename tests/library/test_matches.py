@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import zerofleet as zf
-from games import UnknownGame, make
+from games import Game, IllegalMove, State, UnknownGame, legal, make
+from zerofleet.agents import AGENTS, AgentKind, Choice
 from zerofleet.errors import InvalidRequest
 from zerofleet.storage.runs import RunDirectory
 
@@ -43,10 +45,35 @@ def test_two_agents_meet(capsys: pytest.CaptureFixture[str]) -> None:
     assert again.verdict == result.verdict
 
 
+def test_an_agent_registered_by_a_script_plays_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    class First:
+        name = "first_listed"
+
+        def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
+            return Choice(legal(game, state)[0])
+
+    monkeypatch.setitem(AGENTS, "first_listed", AgentKind("first_listed", "", lambda spelling, game, evaluate: First()))
+    assert zf.match("first_listed", "random", game="tic_tac_toe", games=2, progress=False).games == 2
+
+
+def test_an_illegal_move_of_an_agent_names_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck:
+        name = "stuck"
+
+        def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
+            return Choice(4)
+
+    monkeypatch.setitem(AGENTS, "stuck", AgentKind("stuck", "", lambda spelling, game, evaluate: Stuck()))
+    with pytest.raises(IllegalMove, match="stuck chose no legal move: action 4 is not legal here"):
+        zf.match("stuck", "random", game="tic_tac_toe", games=2, progress=False)
+
+
 def test_requests_that_make_no_match_are_refused(models: tuple[zf.Model, zf.Model]) -> None:
     one, of_connect_four = models
     with pytest.raises(InvalidRequest, match="two players without a run, and without a game"):
         zf.match("perfect", "random")
+    with pytest.raises(InvalidRequest, match=r"got 7; an agent of your own gets a name in zerofleet\.agents\.AGENTS"):
+        zf.match(7, "random", game="tic_tac_toe")  # type: ignore[arg-type]
     with pytest.raises(UnknownGame, match="no game is called 'chess'"):
         zf.match("perfect", "random", game="chess")
     with pytest.raises(InvalidRequest, match="no agent is called 'bob'"):

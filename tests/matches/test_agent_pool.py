@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +67,14 @@ async def test_the_error_of_an_agent_is_raised_by_answers(game):
     async with AgentPool(game, make_agent, None, threads=2) as pool:
         pool.ask([question(0, game, name="nobody")])
         with pytest.raises(InvalidRequest, match="no agent is called 'nobody'"):
+            await pool.answers(at_least=1)
+
+
+async def test_an_agent_that_returns_no_choice_is_named(game):
+    agent = SimpleNamespace(choose=lambda game, state, rng: 4)
+    async with AgentPool(game, lambda text, game, evaluate=None: agent, None, threads=1) as pool:
+        pool.ask([question(0, game, name="mine")])
+        with pytest.raises(InvalidRequest, match=r"mine chose 4; expected a zerofleet\.agents\.Choice with an action"):
             await pool.answers(at_least=1)
 
 

@@ -91,6 +91,12 @@ async def _match(
 ) -> MatchSummary:
     if games < 1:
         raise InvalidRequest(f"a match has at least 1 game, got games={games}")
+    for player in players:
+        if not isinstance(player, str | Model):
+            raise InvalidRequest(
+                f"a player is a model of a run or the name of an agent, got {player!r}; an agent of your own gets a name in "
+                "zerofleet.agents.AGENTS"
+            )
     runs = {player.run.path.resolve(): player.run for player in players if isinstance(player, Model)}
     played = _game_of(list(runs.values()), game)
     bounds = {"seed": LAST_SEED, "opening_plies": played.spec().max_plies, "simulations": MOST_SIMULATIONS}

@@ -27,7 +27,8 @@ import numpy as np
 
 from games import core
 from games.core import Game, State
-from zerofleet.agents import Agent, AgentMaker, Evaluate
+from zerofleet.agents import Agent, AgentMaker, Choice, Evaluate
+from zerofleet.errors import InvalidRequest
 from zerofleet.search.block import LAST_SEED
 from zerofleet.strength.matches.effort import Effort
 from zerofleet.strength.matches.terms import Player
@@ -155,6 +156,8 @@ class AgentPool:
         agent = self._agent(question.player, shown)
         began_s, spent_s = time.perf_counter(), time.thread_time()
         choice = agent.choose(self._game, shown, question.luck)
+        if not isinstance(choice, Choice):
+            raise InvalidRequest(f"{question.player.name} chose {choice!r}; expected a zerofleet.agents.Choice with an action")
         effort = Effort(1, choice.nodes, time.perf_counter() - began_s, time.thread_time() - spent_s)
         return Answer(question.slot, choice.action, effort)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from games import core
 from games.core import Game, State
+from games.errors import IllegalMove
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.rpc.calls import all_of
 from zerofleet.search import EXTERNAL, PlayedGame, SearchBlock, SearchSettings, step, warm_up
@@ -129,11 +130,15 @@ class Tables:
         return True
 
     def play(self, slot: int, action: int, effort: Effort) -> None:
-        """Play the move of an agent, which cost `effort`. Raises as `SearchBlock.play`."""
-        table = self._tables[slot]
-        table.efforts[table.pairing.seating[self.mover(slot)]] += effort
-        for block in table.blocks:
-            block.play(slot, action)
+        """Play the move of an agent, which cost `effort`. Raises as `SearchBlock.play`; an illegal move names the agent."""
+        table, seat = self._tables[slot], self.mover(slot)
+        player = table.pairing.players[seat]
+        table.efforts[table.pairing.seating[seat]] += effort
+        try:
+            for block in table.blocks:
+                block.play(slot, action)
+        except IllegalMove as error:
+            raise IllegalMove(f"{player.name} chose no legal move: {error}") from None
         _follow(table.blocks, slot)
 
     def finished(self) -> list[int]:
