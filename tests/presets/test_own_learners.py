@@ -34,6 +34,8 @@ MINE = LearnerDeclaration(implementation="not_installed:Mine", settings=Settings
 PLAIN = LearnerDeclaration(implementation="not_installed:Plain")
 UNFINISHED = LearnerDeclaration(implementation="not_installed:Mine", settings=Unfinished)
 SHOUTING = LearnerDeclaration(implementation="not_installed:Mine", settings=Shouting)
+DICTIONARY = LearnerDeclaration(implementation="not_installed:Mine", settings=dict)
+HALF_CALLED = LearnerDeclaration(implementation="not_installed:Mine", settings=Settings, require=lambda preset: None)
 NO_DECLARATION = Settings
 """
 OFFERS = {
@@ -43,6 +45,8 @@ OFFERS = {
     "unfinished": "own_learner_module:UNFINISHED",
     "shouting": "own_learner_module:SHOUTING",
     "no_declaration": "own_learner_module:NO_DECLARATION",
+    "dictionary": "own_learner_module:DICTIONARY",
+    "half_called": "own_learner_module:HALF_CALLED",
     "search": "own_learner_module:MINE",
     "td_lambda": "own_learner_module:MINE",
 }
@@ -82,9 +86,20 @@ def test_settings_of_an_own_learner_are_a_part_of_the_preset() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"train__learner": "nope"}, r"no such learner; there are alphazero, .*td_lambda.*, gone, mine, .*zerofleet\.learners"),
+        (
+            {"train__learner": "nope"},
+            r"no such learner; there are alphazero, .*td_lambda.*, gone, half_called, mine, .*zerofleet\.learners",
+        ),
         ({"train__learner": "gone"}, r"some-learners offers it as 'a_module.*No module named"),
         ({"train__learner": "no_declaration"}, "some-learners .*is ModelMetaclass, no LearnerDeclaration"),
+        (
+            {"train__learner": "dictionary"},
+            "some-learners .*has the settings <class 'dict'>; want a class of pydantic's BaseModel",
+        ),
+        (
+            {"train__learner": "half_called"},
+            r"some-learners .*`require` for other arguments than \(preset, settings\): too many",
+        ),
         ({"train__learner": "unfinished"}, "some-learners .*without valid defaults"),
         ({"train__learner": "shouting"}, "some-learners .*names Rate; want lower-case"),
         ({"train__learner": "search"}, "some-learners .*no table can have its name"),

@@ -9,6 +9,7 @@ one does not affect the others.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
@@ -80,6 +81,10 @@ def declared(name: str) -> LearnerDeclaration:
         raise _broken(point, f"is {type(found).__name__}, no LearnerDeclaration")
     if found.settings is not None:
         _check_settings(point, found.settings)
+    try:
+        inspect.signature(found.require).bind(None, None)
+    except TypeError as error:
+        raise _broken(point, f"has a function `require` for other arguments than (preset, settings): {error}") from error
     return found
 
 
@@ -101,6 +106,8 @@ def settings_of(preset: Preset) -> BaseModel | None:
 
 def _check_settings(point: EntryPoint, settings: type[BaseModel]) -> None:
     """Raise `ConfigurationError` unless the settings can be a part of a preset: names, and a default for each."""
+    if not (isinstance(settings, type) and issubclass(settings, BaseModel)):
+        raise _broken(point, f"has the settings {settings!r}; want a class of pydantic's BaseModel")
     if not _NAME.fullmatch(point.name) or point.name in _TAKEN | Preset.model_fields.keys():
         raise _broken(
             point, "has settings, and no table can have its name: want lower-case words with underscores, and no existing part"
