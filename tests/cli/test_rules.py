@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from xml.etree import ElementTree
 
 import pytest
 
 import games
+from games import core
+from zerofleet.cli.commands import checkup
 from zerofleet.testing import built_in_games
 
 
@@ -23,6 +26,48 @@ def test_games_available_prints_a_row_for_each_game(zerofleet):
     for name in games.available():
         assert f"\n{name} " in shown
     assert "rows=6 columns=7 connect=4" in shown
+
+
+@pytest.fixture
+def broken_games(tmp_path, monkeypatch):
+    """Two games of a package: one whose module cannot be imported, one whose `spec` raises an exception."""
+    (tmp_path / "no_module_game.py").write_text("import a_module_that_is_not_there\n")
+    (tmp_path / "no_spec_game.py").write_text(
+        "from games import register\nfrom games.tic_tac_toe import TicTacToe\n\n\n"
+        "@register('no_spec_game')\nclass NoSpec(TicTacToe):\n    def spec(self):\n        return 1 // 0\n"
+    )
+    info = tmp_path / "broken_games-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-games\nVersion: 1.0\n")
+    names = ("no_module_game", "no_spec_game")
+    (info / "entry_points.txt").write_text("[zerofleet.games]\n" + "".join(f"{name} = {name}\n" for name in names))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(core, "_CLASSES", dict(core._CLASSES))
+    yield
+    sys.modules.pop("no_spec_game", None)
+
+
+@pytest.mark.usefixtures("broken_games")
+def test_a_broken_game_of_a_package_leaves_the_list_of_the_others(zerofleet):
+    shown = zerofleet("games", "available")
+    assert shown.code == 0
+    assert "\nconnect_four " in shown.out
+    assert "error: the game 'no_module_game' cannot be loaded from 'no_module_game'" in shown.err
+    assert "error: no_spec_game: ZeroDivisionError(" in shown.err
+    assert len(zerofleet("games", "available", "--json").json()["broken"]) == 2
+
+
+@pytest.mark.usefixtures("broken_games")
+def test_a_game_that_cannot_be_loaded_is_not_suggested_in_its_own_place(zerofleet):
+    assert "did you mean" not in zerofleet("games", "draw", "no_module_game").err
+
+
+@pytest.mark.usefixtures("broken_games")
+def test_the_doctor_names_every_broken_game():
+    finding = checkup.check_own_parts()
+    assert finding.status == "fail"
+    assert "'no_module_game' cannot be loaded" in finding.detail
+    assert "no_spec_game: ZeroDivisionError(" in finding.detail
 
 
 def test_a_position_is_drawn_after_moves_with_parameters(zerofleet):

@@ -33,5 +33,7 @@ def nearest_game(error: Exception) -> str | None:
     if core is None or errors is None or not isinstance(error, errors.UnknownGame):
         return None
     asked = re.search(r"'([^']*)'", str(error))
-    close = difflib.get_close_matches(asked.group(1), core.available(), n=1) if asked else []
+    if asked is None or core.is_available(asked.group(1)):  # it exists, and cannot be loaded
+        return None
+    close = difflib.get_close_matches(asked.group(1), core.available(), n=1)
     return close[0] if close else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import games
 from games.core import Information
+from games.faults import fault_of
 from zerofleet.library.values import Value
 
 __all__ = ["GameFacts", "GameFactsList", "available_games"]
@@ -29,11 +30,21 @@ class GameFactsList(Value):
     """Available games."""
 
     games: tuple[GameFacts, ...]
+    broken: tuple[str, ...] = ()
+    """Error of each game of another package that cannot be loaded."""
 
 
 def available_games() -> GameFactsList:
-    """Return the available games, sorted by name."""
-    return GameFactsList(games=tuple(_facts(name) for name in games.available()))
+    """Return the available games, sorted by name; a broken game of another package does not affect the others."""
+    found, broken = [], []
+    for name in games.available():
+        try:
+            found.append(_facts(name))
+        except games.GameError as error:
+            broken.append(str(error))
+        except Exception as error:  # of the game's own code
+            broken.append(f"{name}: {fault_of(error) or repr(error)}")
+    return GameFactsList(games=tuple(found), broken=tuple(broken))
 
 
 def _facts(name: str) -> GameFacts:

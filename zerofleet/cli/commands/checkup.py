@@ -24,6 +24,7 @@ import psutil
 
 from games import core, tic_tac_toe
 from games.errors import GameError
+from games.faults import fault_of
 from zerofleet.errors import ConfigurationError, ZerofleetError
 from zerofleet.evaluators.native import library
 from zerofleet.presets import learners
@@ -247,6 +248,8 @@ def check_own_parts() -> Finding:
             core.make(point.name)
         except GameError as error:
             broken.append(str(error))
+        except Exception as error:  # of the game's own code
+            broken.append(f"{point.name}: {fault_of(error) or repr(error)}")
     for name in learners.offered():
         found.append(f"learner {name}")
         try:

@@ -31,6 +31,8 @@ def available(*, json: Json = False) -> None:
         planes = "x".join(map(str, row.planes))
         table.add_row(row.game, str(row.players), row.information, *numbers, planes, str(row.symmetries + 1), parameters)
     screen.out().print(table)
+    for fault in found.broken:
+        screen.error(fault)
     screen.note("legal, plies: maxima; turns: symmetries of the board; docs/games has a page for each game")
 
 
