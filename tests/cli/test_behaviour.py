@@ -102,6 +102,7 @@ def test_a_table_is_drawn(zerofleet, run, tmp_path, table):
         (("values", "--versions", "9"), "no game of version 9 is among the 30 games"),
         (("turns",), "is for take_six and rock_paper_scissors, and the game is tic_tac_toe"),
         (("values", "--plot", "values.pdf"), "must end in .svg or .png"),
+        (("values", "--csv", "none/values.csv"), "none/values.csv cannot be written"),
         (("lines", "random"), "games that are played now need a game"),
         (("openings", "random", "--game", "take_six"), "games with one initial position, and take_six deals it"),
         (("openings", "random", "--game", "tic_tac_toe", "--opening-plies", "2"), "the first moves would be random"),

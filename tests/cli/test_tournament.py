@@ -77,6 +77,8 @@ def test_duels_are_written_as_csv_and_ratings_are_drawn(zerofleet, tmp_path):
         (("random", "champion"), "there is no run of tic_tac_toe"),
         (("random", "mcts:20,model=3"), "there is no run of tic_tac_toe"),
         (("random", "perfect", "--plot", "ratings.txt"), "cannot be drawn"),
+        (("random", "perfect", "--plot", "none/ratings.svg"), "none/ratings.svg cannot be written"),
+        (("random", "perfect", "--csv", "none/duels.csv"), "none/duels.csv cannot be written"),
         (("random", "perfect", "--openings", "none.txt"), "openings cannot be read"),
         (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
     ],

@@ -83,6 +83,18 @@ def test_single_seeds_are_compared_by_the_intervals_of_the_judge():
     assert (found.low, found.high) == (pytest.approx(0.0524, abs=0.0015), pytest.approx(0.3339, abs=0.0015))
 
 
+def test_a_single_seed_is_compared_with_the_mean_of_several_by_the_intervals_of_both():
+    several = [seed(number, judged(10, value, value - 0.01, value + 0.01)) for number, value in enumerate((0.5, 0.9, 0.9))]
+    single = [seed(5, judged(10, 0.5, 0.45, 0.58))]
+    over_seeds = 4.303 * math.sqrt(4 / 75) / math.sqrt(3)  # of the deviations -4/15, 2/15 and 2/15
+    (found,) = compare(several, single)
+    assert (found.difference, found.interval) == (pytest.approx(4 / 15), "judge")
+    assert found.low == pytest.approx(4 / 15 - math.hypot(over_seeds, 0.08))
+    assert found.high == pytest.approx(4 / 15 + math.hypot(over_seeds, 0.05))
+    (reverse,) = compare(single, several)
+    assert (reverse.difference, reverse.low, reverse.high) == pytest.approx((-found.difference, -found.high, -found.low))
+
+
 def test_results_are_compared_at_the_last_place_of_both():
     first = [seed(0, judged(10, 0.5), judged(20, 0.9))]
     assert [one.at for one in compare(first, [seed(0, judged(10, 0.4))])] == [10]

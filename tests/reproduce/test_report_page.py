@@ -89,6 +89,17 @@ def test_an_experiment_that_a_profile_does_not_have_is_listed_with_that_reason(u
 
 
 @pytest.mark.slow
+def test_the_nth_judgement_of_all_seeds_is_one_row_of_the_training_though_its_place_differs(report, undrawn):
+    seeds = (((100, 0.5), (211, 0.3)), ((104, 0.7), (213, 0.1)))
+    report["experiments"][0]["trainings"] = [
+        {"arm": "an arm", "seed": seed, "points": [{"games": games, "value": value} for games, value in points]}
+        for seed, points in enumerate(seeds)
+    ]
+    cells = [re.findall(r">([^<]+)</td>", row) for row in html_page(report).splitlines() if "<td>an arm</td>" in row]
+    assert cells == [["an arm", "102", "0.600"], ["an arm", "212", "0.200"]]
+
+
+@pytest.mark.slow
 def test_a_report_of_an_earlier_release_has_a_page_without_the_parts_that_it_lacks(report):
     page = html_page(report)
     assert "<h3>Placements by seat</h3>" in page

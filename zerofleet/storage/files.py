@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from zerofleet.contracts.plain_files import open_plain
+from zerofleet.errors import InvalidRequest
 
 __all__ = [
     "TEMPORARY_SUFFIX",
@@ -21,6 +22,7 @@ __all__ = [
     "drop_partial_line",
     "drop_unfinished",
     "make_directory",
+    "require_place",
     "sync_directory",
     "try_lock",
     "whole_lines",
@@ -54,6 +56,17 @@ def atomic_publish(path: Path, data: bytes | str, *, mode: int = 0o666, confirm:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def require_place(path: Path) -> None:
+    """Raise `InvalidRequest` unless `atomic_publish` can write a file at `path`; called before hours of work for its content."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise InvalidRequest(f"{path} cannot be written: it is a directory; name a file")
+    if not folder.is_dir():
+        raise InvalidRequest(f"{path} cannot be written: {folder} is not a directory; create it, or choose another place")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InvalidRequest(f"{path} cannot be written: {folder} may not be written to; choose another place")
 
 
 def drop_unfinished(path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zerofleet.errors import InvalidRequest
-from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.files import atomic_publish, require_place
 from zerofleet.strength.learning.curves import Point
 from zerofleet.strength.ratings import Rating
 
@@ -77,9 +77,10 @@ class CurvePanel:
 
 
 def require_drawable(path: Path) -> None:
-    """Raise `InvalidRequest` unless the file name ends in .svg or .png; checked before hours of play."""
+    """Raise `InvalidRequest` unless the file name ends in .svg or .png and it can be written; checked before hours of play."""
     if path.suffix.lower() not in SUFFIXES:
         raise InvalidRequest(f"{path} cannot be drawn: its name must end in {' or '.join(SUFFIXES)}")
+    require_place(path)
 
 
 def rating_chart(ratings: Sequence[Rating], *, title: str, path: Path) -> None:

@@ -19,6 +19,7 @@ from zerofleet.cli.options import GameName, Json, Parameters, chosen_game
 from zerofleet.cli.play.board import colour_board, player_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.solutions import Solution, require_solvable, solve_position, solved_line
+from zerofleet.storage.files import require_place
 
 __all__ = ["solve"]
 
@@ -113,8 +114,7 @@ def _words(score: float) -> str:
 def _build(game: Game, path: Path, *, plies: int, threads: int, table_bits: int, json: bool) -> None:
     if not fits(game):
         raise InvalidRequest(f"--build-book supports Connect Four on boards of at most 64 bits, not {game}")
-    if not path.absolute().parent.is_dir():
-        raise InvalidRequest(f"{path.absolute().parent} is not a directory; create it, or choose another place for the book")
+    require_place(path)
     began, shown = time.perf_counter(), 0
     with screen.meter(f"positions of {plies} plies") as meter:
 

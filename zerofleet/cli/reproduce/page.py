@@ -208,13 +208,14 @@ def _minutes(stages: Mapping[str, float | None]) -> str:
 
 
 def _trainings(trainings: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return a row for each arm and place of judgement; places of several seeds are equal."""
+    """Return a row for each arm and judgement of all its seeds, whose places differ where the budget is in samples."""
     groups: dict[tuple[str, int], list[Mapping[str, float]]] = {}
     for one in trainings:
-        for point in one["points"]:
-            groups.setdefault((one["arm"], point["games"]), []).append(point)
+        for rank, point in enumerate(one["points"]):
+            groups.setdefault((one["arm"], rank), []).append(point)
     rows = []
-    for (arm, games), points in groups.items():
+    for (arm, _), points in groups.items():
+        games = round(sum(point["games"] for point in points) / len(points))
         found = [[value for point in points if (value := point.get(name)) is not None] for name in _TRAINING]
         cells = [f"{sum(values) / len(values):,.3f}" if values else "" for values in found]
         if any(cells):

@@ -51,7 +51,8 @@ class Difference:
     low: float
     high: float
     interval: str
-    """`paired`: over equal seeds; `seeds`: two sets of seeds (Welch); `judge`: single seeds, from the judges' intervals."""
+    """`paired`: over equal seeds; `seeds`: two sets of seeds (Welch); `judge`: a single seed on a side, from the intervals of
+    the two points of `curve`."""
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -68,14 +69,16 @@ def curve(seeds: Sequence[Mapping[str, Any]]) -> list[Point]:
     for at in places:
         reached = [judgement for seed in seeds for judgement in seed["judgements"] if judgement["planned"] == at]
         for place, first in enumerate(reached[0]["measures"]):
-            measures = [judgement["measures"][place] for judgement in reached]
-            values = [measure["value"] for measure in measures]
-            alone = len(values) == 1
-            low, high = (first["low"], first["high"]) if alone else t_interval(values)
-            points.append(
-                Point(at, first["name"], float(np.mean(values)), low, high, len(values), "judge" if alone else "seeds")
-            )
+            points.append(_point(at, first["name"], [judgement["measures"][place] for judgement in reached]))
     return points
+
+
+def _point(at: float, name: str, measures: Sequence[Mapping[str, Any]]) -> Point:
+    """Return the point of one measure of one or more seeds."""
+    values = [float(measure["value"]) for measure in measures]
+    alone = len(values) == 1
+    low, high = (measures[0]["low"], measures[0]["high"]) if alone else t_interval(values)
+    return Point(at, name, float(np.mean(values)), low, high, len(values), "judge" if alone else "seeds")
 
 
 def compare(first: Sequence[Mapping[str, Any]], second: Sequence[Mapping[str, Any]]) -> list[Difference]:
@@ -114,7 +117,7 @@ def _difference(at: float, name: str, a: Mapping[int, Mapping[str, Any]], b: Map
     elif min(len(a), len(b)) > 1:
         (low, high), kind = _welch(ours, theirs), "seeds"
     else:
-        (low, high), kind = _of_judges(next(iter(a.values())), next(iter(b.values()))), "judge"
+        (low, high), kind = _joined(*(_point(at, name, list(side.values())) for side in (a, b))), "judge"
     mine, other = float(np.mean(ours)), float(np.mean(theirs))
     return Difference(at, name, mine, other, mine - other, low, high, kind)
 
@@ -131,11 +134,11 @@ def _welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, floa
     return difference - half, difference + half
 
 
-def _of_judges(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[float, float]:
-    """Return the interval of the difference of two shares from their own intervals (Newcombe 1998, method 10)."""
-    a, b = float(first["value"]), float(second["value"])
-    low = a - b - math.hypot(a - float(first["low"]), float(second["high"]) - b)
-    high = a - b + math.hypot(float(first["high"]) - a, b - float(second["low"]))
+def _joined(first: Point, second: Point) -> tuple[float, float]:
+    """Return the interval of the difference of two points from their own intervals (Newcombe 1998, method 10)."""
+    difference = first.mean - second.mean
+    low = difference - math.hypot(first.mean - first.low, second.high - second.mean)
+    high = difference + math.hypot(first.high - first.mean, second.mean - second.low)
     return low, high
 
 

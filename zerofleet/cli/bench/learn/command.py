@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from zerofleet.cli.compilation import announce_compilation
 from zerofleet.cli.options import LAST_SEED, GameName, Json, Preset
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.trial import Trial, require_effect
+from zerofleet.storage.files import require_place
 from zerofleet.strength.charts import require_drawable
 from zerofleet.strength.ladders.rungs import default_rungs, parse_rungs, require_rungs
 from zerofleet.strength.learning.positions import is_solvable, kept_file_positions, kept_positions
@@ -94,6 +96,8 @@ def learn(
     trial = _trial(locals())
     if plot is not None:
         require_drawable(plot)
+    if out is not None:
+        require_place(out)
     earlier = None if against is None else report.read_result(against)
     trials = [trial.model_copy(update={"seed": one}) for one in range(seed, seed + seeds)]
     about = report.about(trial)
@@ -129,8 +133,10 @@ def _trial(given: dict[str, Any]) -> Trial:
     parameters, overrides = split_settings(given["settings"] or ())
     if (given["cpu_seconds"] is None) == (given["samples"] is None):
         raise ConfigurationError("want a budget: --cpu-seconds S or --samples N, one of the two")
-    if given["judge_every"] is not None and given["judge_every"] <= 0:
-        raise ConfigurationError(f"--judge-every {given['judge_every']:g} is too small; want a number above 0")
+    for option in ("cpu_seconds", "judge_every"):
+        if given[option] is not None and not 0.0 < given[option] < math.inf:
+            name = option.replace("_", "-")
+            raise ConfigurationError(f"--{name} {given[option]:g} is out of range; want a finite number above 0")
     require_effect(overrides)
     budget = given["cpu_seconds"] or given["samples"]
     trial = Trial(
