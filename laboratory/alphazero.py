@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,8 @@ __all__ = ["HOURS", "MeetingsJudge", "train"]
 _RUN = "run"
 HOURS = "processor hours of training"
 """Measure of every stage: processor time of self-play and training in all starts, without judgements."""
+KEEP_EVERY_S = 60.0
+"""Seconds between two judgements after which the sums are kept: a killed start loses at most as many of them."""
 _SUMS = ("evaluations", "cpu_seconds_used")
 _TOTALS = ("games", "samples", "steps")
 
@@ -76,6 +79,7 @@ class _Kept:
         self.curve: list[dict[str, Any]] = known.get("curve", [])
         self.sums: dict[str, float] = known.get("sums", dict.fromkeys(_SUMS, 0.0))
         self._before = dict(self.sums)
+        self._saved_s = time.monotonic()
         if self.result is None:
             self._save()
 
@@ -88,8 +92,10 @@ class _Kept:
         self._save()
 
     def count(self, event: Event) -> None:
-        """Add the sums of this start to those of the judgements of earlier ones."""
+        """Add the sums of this start to those of earlier ones, and keep them now and then."""
         self.sums = {name: self._before[name] + event[name] for name in _SUMS}
+        if time.monotonic() - self._saved_s >= KEEP_EVERY_S:
+            self._save()
 
     def finish(self, result: dict[str, Any]) -> dict[str, Any]:
         """Keep the result, and return it."""
@@ -98,6 +104,7 @@ class _Kept:
         return result
 
     def _save(self) -> None:
+        self._saved_s = time.monotonic()
         names = ("starts", "planned", "tallies", "curve", "sums", "result")
         atomic_publish(self._path, json.dumps({name: getattr(self, name) for name in names}, allow_nan=False))
 
@@ -138,9 +145,10 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         emit(min(1.0, event["done"] / stage.samples), f"{event['games']:,} games")
         if event["event"] == "judgement":
             kept.judgement(event, judge.latest)
-        elif event["event"] == "end":
+            return
+        kept.count(event)
+        if event["event"] == "end":
             end.update(event)
-            kept.count(event)
 
     try:
         await Loop(trial, run, judge=judge, emit=on_event, start=kept.starts, judged=kept.planned).run()

@@ -254,8 +254,17 @@ class Loop:
         now_s = time.monotonic()
         if now_s - self._reported_s >= REPORT_EVERY_S:
             self._reported_s = now_s
-            samples, step = self._training.replay.window.total, self._training.learner.state.step
-            self._emit({"event": "progress", "done": self._done, "games": self._games, "samples": samples, "steps": step})
+            self._emit(
+                {
+                    "event": "progress",
+                    "done": self._done,
+                    "games": self._games,
+                    "samples": self._training.replay.window.total,
+                    "steps": self._training.learner.state.step,
+                    "evaluations": self._evaluator.positions,
+                    "cpu_seconds_used": round(self._clock.used_s, 3),
+                }
+            )
 
     def _figures(self) -> Event:
         """Return the totals since the start."""

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -88,6 +89,21 @@ def test_a_run_that_needs_a_token_is_not_continued_without_it(tmp_path: Path) ->
     RunPaths(tmp_path).experiment.write_text(commented(kept))
     with pytest.raises(ConfigurationError, match=r"lacks secret settings of the experiment.*--set trainer\.token=VALUE"):
         zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path)
+
+
+def test_settings_may_be_numbers_of_numpy_and_other_values_are_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(request: RunRequest, _console: object) -> None:
+        chosen = request.build_preset()
+        raise ConfigurationError(f"{chosen.search.simulations}, {chosen.network.hidden}, {chosen.search.prove_values}")
+
+    monkeypatch.setattr("zerofleet.library.training.supervising", refuse)
+    settings = {"search.simulations": np.int64(31), "network.hidden": np.array([8, 4]), "search.prove_values": np.bool_(False)}
+    with pytest.raises(ConfigurationError, match=r"^31, \(8, 4\), False$"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "run", settings=settings)
+    with pytest.raises(ConfigurationError, match=r"settings\['trainer\.costs'\]=PosixPath\('x'\): it is a PosixPath; want a text"):
+        zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "run", settings={"trainer.costs": Path("x")})
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 import games
 from games.positions import legal
-from laboratory import meetings
+from laboratory import alphazero, loop, meetings
 from laboratory.alphazero import HOURS, MeetingsJudge
 from laboratory.benches import rhombus_measures
 from laboratory.meetings import Table
@@ -244,6 +244,29 @@ def test_an_interrupted_alphazero_stage_continues_with_its_games_and_judgements(
     again = asyncio.run(run_stage(stage, tmp_path, emit=lambda *_: None))
     assert again == json.loads(json.dumps(result))
     assert [path.name for path in home.iterdir()] == ["judged.json"]
+
+
+@pytest.mark.slow
+def test_the_processor_time_of_a_killed_start_counts_though_it_came_to_no_judgement(tmp_path, monkeypatch):
+    monkeypatch.setattr(alphazero, "KEEP_EVERY_S", 0.0)
+    monkeypatch.setattr(loop, "REPORT_EVERY_S", 0.0)
+    fields = {"kind": "alphazero", "preset": "tiny", "settings": SETTINGS, "samples": 300, "judge_every": 300}
+    stage = read_stage({"id": "one.arm.0", "seed": 0, "game": "tic_tac_toe", "meetings": [BY_SEAT | {"games": 1}], **fields})
+
+    def killed(share: float, remark: str) -> None:
+        if share >= 1 / 2:
+            raise Killed(remark)
+
+    with pytest.raises(Killed):
+        asyncio.run(run_stage(stage, tmp_path, emit=killed))
+    before = json.loads((tmp_path / "networks" / stage.id / "judged.json").read_text())
+    assert before["curve"] == []
+    assert min(before["sums"].values()) > 0
+    result = asyncio.run(run_stage(stage, tmp_path, emit=lambda *_: None))
+    assert result["totals"]["evaluations"] > before["sums"]["evaluations"]
+    spent_s = result["totals"]["cpu_seconds_used"]
+    assert spent_s > before["sums"]["cpu_seconds_used"]
+    assert result["measures"][HOURS] == pytest.approx(spent_s / 3600.0, abs=1e-4)
 
 
 @pytest.mark.slow

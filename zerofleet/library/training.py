@@ -12,6 +12,7 @@ from concurrent import futures
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
 from rich.console import Console
 
 from games.core import Game, make
@@ -62,7 +63,7 @@ def train(
         ZerofleetError: `ConfigurationError` for a setting, `RunDirectoryError` for a directory that is in use or of another
             game; nothing was started.
     """
-    words = [f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in (settings or {}).items()]
+    words = [f"{name}={_text(name, value)}" for name, value in (settings or {}).items()]
     parameters, overrides = split_settings(words)
     name, given = (game, {}) if isinstance(game, str) else (game.spec().name, changed_parameters(game))
     built = make(name, **{**given, **parameters})
@@ -142,6 +143,23 @@ class TrainingRun(Run):
         """Stop at the end of the process. Cancellation: the services end with the process."""
         self._supervisor.stop("the process ends")
         await asyncio.wrap_future(self._ended)
+
+
+def _text(name: str, value: object) -> str:
+    """Return the text of a setting, as `--set` takes it. Raises `ConfigurationError` for a value without one."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, default=_plain)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"settings[{name!r}]={value!r}: {error}; want a text, a number, a truth value or a list") from error
+
+
+def _plain(value: object) -> object:
+    """Return the plain value of a number or an array of numpy; raises `TypeError` for others."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"it is a {type(value).__name__}")
 
 
 def _console() -> Console:
