@@ -4,6 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from zerofleet.presets.commented import commented
+from zerofleet.presets.experiment import Experiment
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.runs import RunDirectory, RunPaths
 
@@ -51,6 +53,15 @@ def test_champions_and_rungs_are_rated_and_no_game_is_repeated(zerofleet, run, l
     assert lent == [(1,)]
 
 
+def test_the_openings_are_those_of_the_gate_of_the_run(zerofleet, run):
+    assert zerofleet("ladder", "--run-dir", str(run), "--games", "0", "--json").json()["opening_plies"] == 2
+    settings = {"gate.opening_plies": "1"}
+    RunPaths(run).experiment.write_text(commented(Experiment("tic_tac_toe", "tiny", 1, settings=settings)))
+    assert zerofleet("ladder", "--run-dir", str(run), "--games", "0", "--json").json()["opening_plies"] == 1
+    chosen = zerofleet("ladder", "--run-dir", str(run), "--games", "0", "--opening-plies", "3", "--json").json()
+    assert chosen["opening_plies"] == 3
+
+
 def test_the_ladder_table_shows_elo_with_its_interval_and_the_share_against_each_rung(zerofleet, run, lent):
     outcome = zerofleet("ladder", "tic_tac_toe", "--run-dir", str(run), *WORDS)
     assert outcome.code == 0, outcome.err
@@ -94,6 +105,7 @@ def test_the_ladder_of_a_run_without_a_champion_is_rejected(zerofleet, tmp_path)
         (("--rungs", "random,model:1"), "is not a rung"),
         (("--rungs", ","), "is not a list of rungs"),
         (("--plot", "curve.pdf"), ".svg or .png"),
+        (("--csv", "none/ladder.csv"), "none/ladder.csv cannot be written"),
         (("--every", "0"), "want 1 or more"),
     ],
 )

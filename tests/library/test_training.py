@@ -33,6 +33,9 @@ def test_wrong_requests_are_refused_and_leave_nothing_behind(tmp_path: Path) -> 
         zf.train("tic_tac_toe", preset="tiny", run_dir=root, settings={"trainer.device": "moon"})
     with pytest.raises(ConfigurationError, match="unknown preset 'huge'"):
         zf.train("tic_tac_toe", preset="huge", run_dir=root)
+    for minutes in (-1.0, 0.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigurationError, match="is out of range; want a finite number above 0, or None"):
+            zf.train("tic_tac_toe", preset="tiny", run_dir=root, minutes=minutes)
     assert not root.exists()
 
 

@@ -15,7 +15,7 @@ from zerofleet.errors import ModelNotFound
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.ladder_table import LadderTable, ladder_table
-from zerofleet.presets import preset
+from zerofleet.presets.experiment import kept_experiment
 from zerofleet.search.settings import default_simulations
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
@@ -113,7 +113,7 @@ def run_ladder(
         versions=tuple(champion.version for champion in champions),
         games=games,
         simulations=budget,
-        opening_plies=preset(game, header.preset).gate.opening_plies if opening_plies is None else opening_plies,
+        opening_plies=_opening_plies(paths) if opening_plies is None else opening_plies,
         seed=seed,
         search=str(parse_search(search).resolved(game.spec(), budget)),  # rejects options that do not suit the game
     )
@@ -124,6 +124,13 @@ def _rungs(text: str | None, game: Game) -> tuple[str, ...]:
     if text is None:
         return default_rungs(game, make_agent=make_agent)
     return require_rungs(parse_rungs(text), game, make_agent=make_agent)
+
+
+def _opening_plies(paths: RunPaths) -> int:
+    """Return those of the run's gate. Raises `ConfigurationError` for an unreadable experiment file."""
+    experiment = kept_experiment(paths.root)
+    assert experiment is not None  # noqa: S101 - the header has been read
+    return experiment.build_preset().gate.opening_plies
 
 
 def _champions(paths: RunPaths, game: Game) -> list[Champion]:

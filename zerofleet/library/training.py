@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,8 @@ def train(
         ZerofleetError: `ConfigurationError` for a setting, `RunDirectoryError` for a directory that is in use or of another
             game; nothing was started.
     """
+    if minutes is not None and not 0.0 < minutes < math.inf:
+        raise ConfigurationError(f"minutes={minutes} is out of range; want a finite number above 0, or None")
     words = [f"{name}={_text(name, value)}" for name, value in (settings or {}).items()]
     parameters, overrides = split_settings(words)
     name, given = (game, {}) if isinstance(game, str) else (game.spec().name, changed_parameters(game))
