@@ -341,6 +341,18 @@ def test_an_experiment_runs_alone_from_the_command_line(tmp_path, capsys):
     assert sorted(path.name for path in (tmp_path / "one" / "results").iterdir()) == ["rules.rules.0.json"]
 
 
+@pytest.mark.parametrize("content", ["{", '{"format": 1, "fingerprint": "of another release"}'])
+def test_a_result_that_the_report_cannot_read_is_refused_before_any_stage_runs(tiny, tmp_path, capsys, monkeypatch, content):
+    shutil.copytree(tiny, tmp_path / "part")
+    (tmp_path / "part" / "results" / "rules.rules.0.json").write_text(content)
+    (tmp_path / "part" / "results" / "td.still.0.json").unlink()
+    began: list[Any] = []
+    monkeypatch.setattr("zerofleet.cli.reproduce.command._run", lambda planned, *_, **__: began.append(planned) or [])
+    code, _, err = call(capsys, "self_test", "--profile", "tiny", "--only", "td", "--dir", str(tmp_path / "part"))
+    assert (code, began) == (2, [])
+    assert "rules.rules.0.json" in err
+
+
 def test_the_list_has_costs_and_claims_without_an_experiment(capsys):
     code, out, _ = call(capsys, "--list", "--json")
     listed = json.loads(out)

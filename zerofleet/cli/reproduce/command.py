@@ -60,12 +60,15 @@ def reproduce(
         if not try_lock(lock):
             raise InvalidRequest(f"{place} is in use by another reproduction; give another folder with --dir")
         results.require_settings([one.stage for one in planned])
+        everything = plan(thesis, profile, seeds=seeds)
+        for one in everything:  # the report reads all of them, and would refuse one after hours of work
+            results.tallies(one.stage)
+            results.tables(one.stage)
         minutes = thesis.quick_minutes if profile == "quick" else None
         left_out: list[str] = []
         try:
             left_out = _run(planned, results, jobs=jobs, minutes=minutes, notes=_left_out(thesis, profile, only or ()))
         finally:  # an interrupted or failed call reports the stages that are complete
-            everything = plan(thesis, profile, seeds=seeds)
             report = build_report(thesis, profile, everything, results, seeds=seeds) | {"left_out_for_time": left_out}
             atomic_publish(place / "report.json", _text(report))
             atomic_publish(place / "report.html", html_page(report))
