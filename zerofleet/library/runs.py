@@ -219,4 +219,5 @@ def _made(name: str, parameters: tuple[tuple[str, str], ...]) -> Game:
 
 
 def _close_later(server: KeptServer) -> None:
-    background.start(server.aclose())
+    if server.is_started:  # else the collector, which runs at any place, would begin the event loop, even within its beginning
+        background.start(server.aclose())

@@ -29,6 +29,11 @@ class KeptServer:
         self._served: list[int] = []
         """Versions that the own server serves, the least recently asked first."""
 
+    @property
+    def is_started(self) -> bool:
+        """Whether there is a server of its own."""
+        return self._own is not None
+
     async def address(self, versions: Set[int], *, in_use: Set[int] = frozenset()) -> str:
         """Return the address of a server of those versions and, where one was started, of those `in_use`.
 
