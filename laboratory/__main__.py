@@ -1,11 +1,13 @@
-"""`python -m laboratory`: run one trial, read as JSON from standard input; write a line of JSON for each event."""
+"""`python -m laboratory FOLDER [PARENT]`: run one trial, read as JSON from standard input, in an empty run directory.
+
+A line of JSON is written for each event. With the process id of its parent it ends with it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
-import tempfile
 from pathlib import Path
 
 from games.core import Game
@@ -20,13 +22,12 @@ __all__ = ["main"]
 
 
 def main() -> int:
-    """Run the trial and return the exit code; an argument is the process with which this one ends."""
-    if sys.argv[1:] and not end_with(int(sys.argv[1])):
+    """Run the trial and return the exit code."""
+    if sys.argv[2:] and not end_with(int(sys.argv[2])):
         return 1
     trial = Trial.model_validate_json(sys.stdin.read())
     logs.configure("warning", "auto", "laboratory")
-    with tempfile.TemporaryDirectory(prefix="zerofleet-learn-") as directory:
-        asyncio.run(Loop(trial, Path(directory), judge=judge_of(trial, trial.build_game()), emit=_emit).run())
+    asyncio.run(Loop(trial, Path(sys.argv[1]), judge=judge_of(trial, trial.build_game()), emit=_emit).run())
     return 0
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import tempfile
 
 import pytest
 
+from games.core import make
 from zerofleet.cli.bench.learn import report
 from zerofleet.cli.bench.learn.trials import run_trials
 from zerofleet.errors import InvalidRequest, Unavailable
 from zerofleet.presets.trial import Trial
+from zerofleet.strength.learning.positions import kept_positions
 
 SMALL = (
     "search.simulations=8",
@@ -130,6 +134,26 @@ def test_a_stored_result_of_another_format_is_rejected(tmp_path):
     path.write_text(json.dumps({"format": 99, "seeds": [1]}))
     with pytest.raises(InvalidRequest, match="has format 99"):
         report.read_result(path)
+
+
+@pytest.mark.slow
+def test_a_trial_that_is_ended_leaves_no_run_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    positions = kept_positions(tmp_path, make("tic_tac_toe"), count=4, seed=0)
+    settings = dict(setting.split("=") for setting in SMALL)
+    terms = {"settings": settings, "samples": 10**9, "judge_every": 100.0, "positions": str(positions), "simulations": 0}
+    trial = Trial(game="tic_tac_toe", preset="tiny", **terms)
+    found = []
+
+    def stop(*_):
+        found.extend(tmp_path.glob("zerofleet-learn-*/models"))
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        asyncio.run(run_trials([trial], jobs=1, on_event=stop))
+    assert len(found) == 1
+    assert not list(tmp_path.glob("zerofleet-learn-*"))
 
 
 @pytest.mark.slow

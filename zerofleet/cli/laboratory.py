@@ -4,17 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from zerofleet.errors import Unavailable
 
-__all__ = ["events"]
+__all__ = ["events", "run_until_terminated"]
 
 LAST_LINES = 3
 LINE_BYTES = 1 << 26  # a result is one line
+
+Result = TypeVar("Result")
+
+
+def run_until_terminated(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run work to its end and return its result.
+
+    SIGTERM cancels it, as Ctrl-C does, so that neither a process nor a file of it outlives the command; both raise
+    `KeyboardInterrupt`.
+    """
+
+    async def run() -> Result:
+        running = asyncio.ensure_future(work)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+        return await running
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 @asynccontextmanager

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from zerofleet.cli import screen
+from zerofleet.cli.laboratory import run_until_terminated
 from zerofleet.cli.options import Json
 from zerofleet.cli.reproduce.page import html_page
 from zerofleet.cli.reproduce.report import build_report
@@ -126,18 +125,8 @@ def _run(
             counted += steps
             meter.advance(steps, f"{one.stage.id}: {remark}; about {left_s / 60.0:.0f} min left")
 
-        try:
-            asyncio.run(_until_terminated(run_stages(schedule, results, jobs=jobs, on_progress=on_progress)))
-        except asyncio.CancelledError:
-            raise KeyboardInterrupt from None
+        run_until_terminated(run_stages(schedule, results, jobs=jobs, on_progress=on_progress))
     return schedule.left_out
-
-
-async def _until_terminated(stages: Coroutine[Any, Any, None]) -> None:
-    """Run stages; SIGTERM cancels them, as Ctrl-C does, so that no stage outlives the command."""
-    running = asyncio.ensure_future(stages)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
-    await running
 
 
 def _list(theses: Sequence[Thesis], *, json: bool) -> None:

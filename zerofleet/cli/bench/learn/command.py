@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 from pathlib import Path
@@ -16,6 +15,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.bench.learn import report
 from zerofleet.cli.bench.learn.trials import TrialResult, run_trials
 from zerofleet.cli.compilation import announce_compilation
+from zerofleet.cli.laboratory import run_until_terminated
 from zerofleet.cli.options import LAST_SEED, GameName, Json, Preset
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.trial import Trial, require_effect
@@ -116,7 +116,7 @@ def learn(
             if event["kind"] == "judgement":
                 report.store(out, about, list(started.values()))
 
-        results = asyncio.run(run_trials(trials, jobs=jobs, on_event=on_event))
+        results = run_until_terminated(run_trials(trials, jobs=jobs, on_event=on_event))
     whole = report.store(out, about, results)
     if plot is not None:
         report.draw(whole, plot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,21 +35,25 @@ async def run_trials(
 ) -> list[TrialResult]:
     """Run trials, at most `jobs` at a time, and return their results in order; `on_event` is called after each event.
 
-    Raises `Unavailable` with the last lines of a trial that failed. Cancellation: running trials are ended.
+    Raises `Unavailable` with the last lines of a trial that failed. Cancellation: running trials are ended. In each case their
+    run directories are removed.
     """
     results = [TrialResult(trial.seed) for trial in trials]
     free = asyncio.Semaphore(jobs)
 
     async def run(trial: Trial, result: TrialResult) -> None:
         async with free:
-            await _run(trial, result, on_event)
+            with tempfile.TemporaryDirectory(prefix="zerofleet-learn-") as directory:  # a killed trial leaves its own
+                await _run(trial, result, directory, on_event)
 
     await all_of(run(trial, result) for trial, result in zip(trials, results, strict=True))
     return results
 
 
-async def _run(trial: Trial, result: TrialResult, on_event: Callable[[TrialResult, dict[str, Any]], None]) -> None:
-    command = ("laboratory", str(os.getpid()))
+async def _run(
+    trial: Trial, result: TrialResult, directory: str, on_event: Callable[[TrialResult, dict[str, Any]], None]
+) -> None:
+    command = ("laboratory", directory, str(os.getpid()))
     async with events(f"the trial of seed {trial.seed}", *command, request=trial.model_dump_json()) as found:
         async for event in found:
             kind = event.pop("event")
