@@ -96,7 +96,9 @@ async def test_models_answer_inside_a_running_event_loop(trained: Path) -> None:
         assert [opinion.model_version for opinion in both] == [1, champion.version]
 
 
-def test_a_forgotten_run_without_a_server_does_not_begin_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forgotten_run_without_a_server_does_not_begin_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}, preset="tiny", seed=1).close()
     began: list[object] = []
     monkeypatch.setattr("zerofleet.library.background.start", began.append)

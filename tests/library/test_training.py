@@ -105,7 +105,9 @@ def test_settings_may_be_numbers_of_numpy_and_other_values_are_refused_by_name(
     settings = {"search.simulations": np.int64(31), "network.hidden": np.array([8, 4]), "search.prove_values": np.bool_(False)}
     with pytest.raises(ConfigurationError, match=r"^31, \(8, 4\), False$"):
         zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "run", settings=settings)
-    with pytest.raises(ConfigurationError, match=r"settings\['trainer\.costs'\]=PosixPath\('x'\): it is a PosixPath; want a text"):
+    with pytest.raises(
+        ConfigurationError, match=r"settings\['trainer\.costs'\]=PosixPath\('x'\): it is a PosixPath; want a text"
+    ):
         zf.train("tic_tac_toe", preset="tiny", run_dir=tmp_path / "run", settings={"trainer.costs": Path("x")})
 
 

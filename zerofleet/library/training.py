@@ -155,7 +155,9 @@ def _text(name: str, value: object) -> str:
     try:
         return json.dumps(value, default=_plain)
     except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"settings[{name!r}]={value!r}: {error}; want a text, a number, a truth value or a list") from error
+        raise ConfigurationError(
+            f"settings[{name!r}]={value!r}: {error}; want a text, a number, a truth value or a list"
+        ) from error
 
 
 def _plain(value: object) -> object:

@@ -59,7 +59,7 @@ def atomic_publish(path: Path, data: bytes | str, *, mode: int = 0o666, confirm:
 
 
 def require_place(path: Path) -> None:
-    """Raise `InvalidRequest` unless `atomic_publish` can write a file at `path`; called before hours of work for its content."""
+    """Raise `InvalidRequest` unless `atomic_publish` can write a file at `path`; called before hours of work."""
     folder = path.absolute().parent
     if path.is_dir():
         raise InvalidRequest(f"{path} cannot be written: it is a directory; name a file")
