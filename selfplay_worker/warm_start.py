@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -62,8 +63,11 @@ class WarmStart:
         if self._shares is not None:
             self._shares.close()
 
-    async def run(self) -> None:
-        """Play until there is a champion or the worker stops. Cancellation: games in progress are dropped."""
+    async def run(self, *, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        """Play until there is a champion or the worker stops; await `meanwhile` while the trainer learns from the games.
+
+        Cancellation: games in progress are dropped.
+        """
         wanted, parallel = self._settings.warm_start.games, self._settings.warm_start.parallel
         first = zlib.crc32(self._settings.name.encode())
         self._shares = shares = Shares(RunPaths(self._settings.run_dir).warm_start, wanted, first=first)
@@ -77,6 +81,7 @@ class WarmStart:
                 if self._ended:
                     break
                 log.info("warm_start.played", games=shares.finished)
+                await meanwhile()
                 await self._until_champion()
                 if not self._ended:
                     log.warning("warm_start.again", why="there is no champion yet: games may have been lost")

@@ -1,7 +1,7 @@
 """Composition of the worker: lanes, the champion they play, the stream they feed; start and shutdown.
 
-Start: the warm start, if any; then compiled code is loaded while the worker waits for the first champion. Shutdown: no new
-games, running games abandoned (or played out, by setting), finished games published, connections closed.
+Start: the games of the warm start, if any; compiled code is loaded while the worker waits for the first champion. Shutdown: no
+new games, running games abandoned (or played out, by setting), finished games published, connections closed.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ class SelfPlay:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="search")
         self._crew = make_crew(game, settings, evaluator=evaluator, outlet=self._publisher, thread=self._thread, rng=rng)
         self._adopted, self._stop = self._crew.adopted, self._crew.stop
+        self._is_warm = False
         self._warm_start = (
             WarmStart(game, settings, adopted=self._adopted, publisher=self._publisher, stop=self._stop)
             if settings.warm_start.games
@@ -186,14 +187,20 @@ class SelfPlay:
             is_over = await has_champion()
         if not is_over:
             service.ready()
-            await self._warm_start.run()
+            await self._warm_start.run(meanwhile=self._warm_up)
+
+    async def _warm_up(self) -> None:
+        """Load or compile the code of self-play, once; a stop waits for no compilation."""
+        async with self._stop.interruptible():
+            if not self._is_warm:
+                await in_daemon_thread(functools.partial(warm_up, self._game, self._settings, self._crew.openings))
+                self._is_warm = True
 
     async def _play(self, service: Service) -> None:
         """Warm up, wait for a champion, and run the lanes until they stop."""
         selfplay = self._settings.selfplay
-        work = functools.partial(warm_up, self._game, self._settings, self._crew.openings)
+        await self._warm_up()
         async with self._stop.interruptible():
-            await in_daemon_thread(work)  # a stop waits for no compilation
             log.info("worker.waiting_for_champion")
             await self._adopted.available()
         if self._stop.now:

@@ -18,6 +18,7 @@ import pytest
 
 from games.core import Game
 from selfplay_worker import warm_start as warm_start_module
+from selfplay_worker import worker as worker_module
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.teaching import Teachers
 from selfplay_worker.worker import SelfPlay
@@ -73,6 +74,23 @@ async def test_agents_play_their_games_and_then_the_champion_plays(
     assert len(of_agents) == GAMES
     assert Counter(record.seat_agents[0] for record in of_agents) == {"alpha_beta:1": GAMES / 2, "random": GAMES / 2}
     assert all(list(record.seat_versions) == [1, 1] for record in found if not record.seat_agents)
+
+
+async def test_the_code_of_self_play_is_compiled_once_while_the_trainer_learns_from_the_games_of_agents(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, warmed, compiled = asyncio.get_running_loop(), asyncio.Event(), []
+
+    def warm_up(*given: Any) -> None:
+        compiled.append(len(stream.published))
+        loop.call_soon_threadsafe(warmed.set)
+
+    monkeypatch.setattr(worker_module, "warm_up", warm_up)
+    async with working(game, warm, stream, evaluator, promotions):
+        await warmed.wait()
+        promotions.promote(1)
+        await stream.until(GAMES + 1)
+    assert compiled == [GAMES]
 
 
 async def test_no_warm_start_is_played_when_there_is_a_champion_already(
