@@ -63,8 +63,8 @@ class WarmStart:
         if self._shares is not None:
             self._shares.close()
 
-    async def run(self, *, meanwhile: Callable[[], Awaitable[None]]) -> None:
-        """Play until there is a champion or the worker stops; await `meanwhile` while the trainer learns from the games.
+    async def run(self, *, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Play until there is a champion or the worker stops; call `meanwhile` while the trainer learns from the games.
 
         Cancellation: games in progress are dropped.
         """
@@ -81,7 +81,8 @@ class WarmStart:
                 if self._ended:
                     break
                 log.info("warm_start.played", games=shares.finished)
-                await meanwhile()
+                if meanwhile is not None:
+                    await meanwhile()
                 await self._until_champion()
                 if not self._ended:
                     log.warning("warm_start.again", why="there is no champion yet: games may have been lost")
