@@ -13,7 +13,15 @@ from numba.core.caching import IndexDataCacheFile
 
 from games.compiled import compiled
 
-GAME = """
+NO_NOTATION = """
+    start: int = 0
+
+    def spec(self):
+        raise NotImplementedError
+
+    action_name = parse_action = draw = spec
+"""
+GAME = f"""
 from typing import NamedTuple
 import numpy as np
 from games import GameSpec, notation, register, rule
@@ -21,8 +29,7 @@ from countdown_end import GOAL, bonus
 
 @register("countdown")
 class Countdown(NamedTuple):
-    start: int = 0
-
+{NO_NOTATION}
 @rule(Countdown)
 def reset(game, state, seed):
     state[:] = 0
@@ -81,13 +88,13 @@ def run(folder: Path, code: str, **environment: str) -> str:
 
 PACKAGE = {
     "__init__.py": "from .rules import Countdown\n",
-    "parameters.py": """
+    "parameters.py": f"""
 from typing import NamedTuple
 from games import core
 
 @core.register("countdown")
 class Countdown(NamedTuple):
-    start: int = 0
+{NO_NOTATION}
 """,
     "rules.py": GAME[GAME.index("@rule") :],
     "helper/__init__.py": "from .ends import bonus\n",
