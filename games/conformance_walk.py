@@ -20,7 +20,7 @@ from games.conformance_record import Record
 from games.core import Game, GameSpec, Symmetry
 from games.faults import fault_of
 from games.kit.bits import unpack
-from games.laws import broken
+from games.laws import broken, is_whole
 from games.views import first_to_move, seen_by_first
 
 __all__ = ["Walk"]
@@ -147,7 +147,7 @@ class Walk:
     def _ask_number(self, name: str, state: np.ndarray, *arguments: Any) -> int:
         """Return the result of a rule that is a whole number."""
         answer = self._ask(name, state, *arguments)
-        if not isinstance(answer, (int, np.integer)):
+        if not is_whole(answer):
             self._fail(11, f"{name} returned {answer!r}; expected a whole number")
         return int(answer)
 

@@ -19,7 +19,7 @@ from numba.core.errors import NumbaError
 from games import code_sources
 from games.errors import GameError, RuleFault
 
-__all__ = ["fault_of"]
+__all__ = ["fault_of", "loading_fault"]
 
 _ADVICE = "rules are loops over numbers and arrays; docs/own_game.md lists what compiles"
 _LOCATION = re.compile(r'(?:File "|Raised from )([^"\n]+?)(?:", line | \()(\d+)')
@@ -62,6 +62,11 @@ def fault_of(error: BaseException) -> RuleFault | None:
         return error if isinstance(error, RuleFault) else None
     is_of_compiler = type(error).__module__ == NumbaError.__module__  # some of its errors have no common base
     return _uncompiled(str(error)) if is_of_compiler else _raised(error)
+
+
+def loading_fault(name: str, error: Exception) -> str:
+    """Return the text of an exception that a game raised as it was made or described; `name` is that of the game."""
+    return str(error) if isinstance(error, GameError) else f"{name}: {fault_of(error) or repr(error)}"
 
 
 def _raised(error: BaseException) -> RuleFault | None:

@@ -12,7 +12,7 @@ from games.core import Game, GameSpec, Information, Lattice, Symmetry
 from games.errors import GameContractError, GameError
 from games.positions import parameters_text
 
-__all__ = ["LAWS", "OPTIONAL_RULES", "REQUIRED_RULES", "broken", "checked_spec"]
+__all__ = ["LAWS", "OPTIONAL_RULES", "REQUIRED_RULES", "broken", "checked_spec", "is_whole"]
 
 LAWS = {
     1: "`legal_actions` is empty if and only if `is_over`; otherwise distinct actions, ascending, in [0, A), at most L.",
@@ -97,9 +97,9 @@ def _check_types(game: Game, spec: GameSpec) -> None:
     if not isinstance(spec, GameSpec):
         broken(game, 8, f"spec() returned {spec!r}; it must return a GameSpec")
     for name in ("rules_version", "num_players", "num_actions", "max_legal", "state_size", "max_plies"):
-        if not _is_whole(value := getattr(spec, name)):
+        if not is_whole(value := getattr(spec, name)):
             broken(game, 8, f"spec().{name} is {value!r}; it must be an int")
-    if not isinstance(spec.planes, tuple) or len(spec.planes) != 3 or not all(map(_is_whole, spec.planes)):
+    if not isinstance(spec.planes, tuple) or len(spec.planes) != 3 or not all(map(is_whole, spec.planes)):
         broken(game, 8, f"spec().planes is {spec.planes!r}; it must be a tuple of three ints: planes, height and width")
     if not isinstance(spec.state_dtype, np.dtype):
         broken(game, 8, f"spec().state_dtype is {spec.state_dtype!r}; it must be a np.dtype, such as np.dtype(np.int64)")
@@ -114,7 +114,8 @@ def _check_types(game: Game, spec: GameSpec) -> None:
         )
 
 
-def _is_whole(value: object) -> bool:
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number of Python or numpy."""
     return isinstance(value, (int, np.integer))
 
 
@@ -163,7 +164,7 @@ def _check_reading(game: Game, spec: GameSpec) -> None:
 
 def _check_members(game: Game, spec: GameSpec) -> None:
     """Check the optional members that hold a number or a text."""
-    if not _is_whole(bound := getattr(game, "max_positions", 1)):
+    if not is_whole(bound := getattr(game, "max_positions", 1)):
         broken(game, 8, f"max_positions is {bound!r}; it must be an int, as a field or below @property")
     named = getattr(game, "player_marks", None)
     if named is not None and (not isinstance(marks := named(), str) or len(marks) != spec.num_players):

@@ -1,4 +1,4 @@
-"""What the file of a game declares is checked as it is imported, and the types of a specification by `check_game`."""
+"""The class and the rules of a game are checked at its import, the types of a specification by `check_game`."""
 
 from __future__ import annotations
 

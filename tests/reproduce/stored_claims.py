@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stored_pages import stored_reports
 
+from zerofleet.cli.reproduce.page import with_interval
 from zerofleet.presets.theses.catalogue import Claim, Experiment, Thesis, load_thesis, thesis_names
 from zerofleet.strength.claims.verdicts import VERDICTS
 
@@ -83,11 +84,12 @@ def stored_values() -> dict[str, Any]:
 
 def _candidates(thesis: Thesis, experiment: Experiment, claim: Claim, reports: Reports) -> Iterator[Finding]:
     yield Finding(experiment, claim, "", "", {})
-    bar = {"better": claim.better, "match": claim.match, "beat": claim.beat, "tolerance": claim.tolerance}
+    wanted = (thesis.name, experiment.name, claim.text, claim.as_json())
     for page, report in reports.items():
-        for one in report["experiments"] if report["thesis"] == thesis.name else ():
-            for found in one["claims"] if one["name"] == experiment.name else ():
-                if found["text"] == claim.text and found["bar"] == bar and found["verdict"] != "not run":
+        for one in report["experiments"]:
+            for found in one["claims"]:
+                is_it = (report["thesis"], one["name"], found["text"], found["bar"]) == wanted
+                if is_it and found["verdict"] != "not run":
                     yield Finding(experiment, claim, page, report["profile"], found)
 
 
@@ -111,9 +113,8 @@ def _figure(one: Finding) -> tuple[str, str, str]:
     estimate = one.found.get("estimate")
     if not estimate:
         return "", "", one.profile
-    interval = "" if estimate["interval"] == "count" else f" ({estimate['low']:,.1f} to {estimate['high']:,.1f})"
     size = [one.profile, str(estimate["seeds"])] + ([f"{estimate['games']:,}"] if estimate["games"] else [])
-    return f"{estimate['value']:,.1f}{interval}", one.found["figure"], "; ".join(size)
+    return with_interval(estimate), one.found["figure"], "; ".join(size)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

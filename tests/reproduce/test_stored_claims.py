@@ -18,9 +18,8 @@ FOUND = {
 
 def report(profile, *, seeds=1, games=1000, verdict="matched", **changed):
     claim = THESIS.experiments[0].claims[0]
-    bar = {"better": claim.better, "match": claim.match, "beat": claim.beat, "tolerance": claim.tolerance}
     estimate = FOUND["estimate"] | {"seeds": seeds, "games": games}
-    found = FOUND | {"text": claim.text, "bar": bar, "estimate": estimate, "verdict": verdict} | changed
+    found = FOUND | {"text": claim.text, "bar": claim.as_json(), "estimate": estimate, "verdict": verdict} | changed
     return {"thesis": THESIS.name, "profile": profile, "experiments": [{"name": THESIS.experiments[0].name, "claims": [found]}]}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import games
 from games.core import Information
-from games.faults import fault_of
+from games.faults import loading_fault
 from zerofleet.library.values import Value
 
 __all__ = ["GameFacts", "GameFactsList", "available_games"]
@@ -40,10 +40,8 @@ def available_games() -> GameFactsList:
     for name in games.available():
         try:
             found.append(_facts(name))
-        except games.GameError as error:
-            broken.append(str(error))
-        except Exception as error:  # of the game's own code
-            broken.append(f"{name}: {fault_of(error) or repr(error)}")
+        except Exception as error:  # of the game's own code, or of its loading
+            broken.append(loading_fault(name, error))
     return GameFactsList(games=tuple(found), broken=tuple(broken))
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "panels_chart",
     "rating_chart",
     "require_drawable",
+    "require_outputs",
 ]
 
 SUFFIXES = (".svg", ".png")
@@ -81,6 +82,14 @@ def require_drawable(path: Path) -> None:
     if path.suffix.lower() not in SUFFIXES:
         raise InvalidRequest(f"{path} cannot be drawn: its name must end in {' or '.join(SUFFIXES)}")
     require_place(path)
+
+
+def require_outputs(plot: Path | None, file: Path | None) -> None:
+    """Raise `InvalidRequest` unless the chosen files, a plot and one of values, can be written; called before hours of play."""
+    if plot is not None:
+        require_drawable(plot)
+    if file is not None:
+        require_place(file)
 
 
 def rating_chart(ratings: Sequence[Rating], *, title: str, path: Path) -> None:

@@ -30,7 +30,7 @@ from zerofleet.cli.options import (
 from zerofleet.contracts.naming import is_version, model_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.service.settings import open_run_store
-from zerofleet.storage.files import atomic_publish, require_place
+from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.behaviour.catalogue import OPENINGS, TABLES, check_suits, check_table, new_collector
 from zerofleet.strength.behaviour.chart import behaviour_chart
@@ -39,7 +39,7 @@ from zerofleet.strength.behaviour.finished import FinishedGame
 from zerofleet.strength.behaviour.openings import FirstPosition, ask, openings_table, played_first
 from zerofleet.strength.behaviour.sources import Sitting, logged_games, played_games
 from zerofleet.strength.behaviour.tables import BehaviourTable, as_csv, as_json
-from zerofleet.strength.charts import require_drawable
+from zerofleet.strength.charts import require_outputs
 from zerofleet.strength.matches import MatchSettings, Player
 from zerofleet.supervisor.entrants import Entrants, ServedRun, entrants, evaluator_of
 
@@ -111,10 +111,7 @@ def behaviour(
     check_table(table)
     if bins % 2 == 0:
         raise typer.BadParameter(f"{bins} is even; an odd number of bins has one for draws", param_hint="--bins")
-    if plot is not None:
-        require_drawable(plot)
-    if csv_file is not None:
-        require_place(csv_file)
+    require_outputs(plot, csv_file)
     chosen = _read_versions(versions)
     reading = Reading(seat=seat - 1, top=top, plies=plies, bins=bins)
     if players and game_name is None:

@@ -23,8 +23,7 @@ import numpy as np
 import psutil
 
 from games import core, tic_tac_toe
-from games.errors import GameError
-from games.faults import fault_of
+from games.faults import loading_fault
 from zerofleet.errors import ConfigurationError, ZerofleetError
 from zerofleet.evaluators.native import library
 from zerofleet.presets import learners
@@ -246,10 +245,8 @@ def check_own_parts() -> Finding:
         found.append(f"game {point.name}")
         try:
             core.make(point.name)
-        except GameError as error:
-            broken.append(str(error))
-        except Exception as error:  # of the game's own code
-            broken.append(f"{point.name}: {fault_of(error) or repr(error)}")
+        except Exception as error:  # of the game's own code, or of its loading
+            broken.append(loading_fault(point.name, error))
     for name in learners.offered():
         found.append(f"learner {name}")
         try:

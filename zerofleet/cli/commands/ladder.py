@@ -16,8 +16,8 @@ from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, RunDir, Search, Seed, Simulations, chosen_run
 from zerofleet.library.ladder_play import GAMES_PER_PAIR, RunLadder, run_ladder
 from zerofleet.library.ladder_table import ChampionStanding, LadderTable
-from zerofleet.storage.files import atomic_publish, require_place
-from zerofleet.strength.charts import LadderPoint, ladder_chart, require_drawable
+from zerofleet.storage.files import atomic_publish
+from zerofleet.strength.charts import LadderPoint, ladder_chart, require_outputs
 from zerofleet.strength.ladders import LadderBook
 from zerofleet.strength.matches import GameResult
 from zerofleet.strength.ratings import Rating
@@ -72,10 +72,7 @@ def ladder(
     Games are stored in the run directory: the command may be interrupted, and repeated as the run progresses.
     Champions play the rungs and their neighbours from paired openings, on every seat.
     """
-    if plot is not None:
-        require_drawable(plot)
-    if csv_file is not None:
-        require_place(csv_file)
+    require_outputs(plot, csv_file)
     game, paths = chosen_run(game_name, parameters, run_dir)
     chosen = run_ladder(
         game,

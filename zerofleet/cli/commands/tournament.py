@@ -32,8 +32,8 @@ from zerofleet.cli.options import (
     game_or_that_of_run,
 )
 from zerofleet.evaluators.of_runs import evaluating_runs
-from zerofleet.storage.files import atomic_publish, require_place
-from zerofleet.strength.charts import rating_chart, require_drawable
+from zerofleet.storage.files import atomic_publish
+from zerofleet.strength.charts import rating_chart, require_outputs
 from zerofleet.strength.matches import GameResult, Scoreboard, read_openings
 from zerofleet.strength.matches.play import usable_cores
 from zerofleet.strength.tournaments import (
@@ -92,10 +92,7 @@ def tournament(
     Every opening is played with every seating; in games of more than two players each seat has a different player.
     With --dir the same command resumes a tournament, also after a crash.
     """
-    if plot is not None:
-        require_drawable(plot)
-    if csv_file is not None:
-        require_place(csv_file)
+    require_outputs(plot, csv_file)
     game = game_or_that_of_run(game_name, parameters, run_dir or run_named_in(names))
     chosen = entrants(names, game, run_dir, note=screen.note, several_runs=True)
     budget = chosen_simulations(game, simulations)

@@ -12,7 +12,7 @@ from zerofleet.cli.reproduce.drawings import draw_behaviour, draw_experiment
 from zerofleet.strength.behaviour.tables import read_stored
 from zerofleet.strength.behaviour.text import CellText, cell_rows, column_headings
 
-__all__ = ["html_page"]
+__all__ = ["html_page", "with_interval"]
 
 _VERDICTS = (
     "Beaten: the whole interval is beyond the figure to beat. Matched: it is beyond the figure to match, or holds it and is "
@@ -58,7 +58,8 @@ def html_page(report: Mapping[str, Any]) -> str:
         _headlines(run),
     ]
     for number, experiment in enumerate(report["experiments"]):
-        body += _experiment(experiment, f"f{number}") if experiment["stages"]["complete"] else []
+        if experiment["stages"]["complete"]:
+            body += _experiment(experiment, f"f{number}")
     if not_run:
         body.append("<h2>Not run</h2>")
         rows = [[escape(one["title"]), str(len(one["claims"])), _remedy(one)] for one in not_run]
@@ -83,7 +84,7 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
     for experiment in experiments:
         for claim in experiment["claims"]:
             found = claim["estimate"]
-            ours = "" if found is None else _with_interval(found)
+            ours = "" if found is None else with_interval(found)
             size = "" if found is None else _size(claim)
             kind = claim["verdict"].replace(" ", "-")
             shown = f'<span class="v {kind}">{claim["verdict"]}</span>' + (
@@ -95,7 +96,7 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
     return _table("Headlines", names, rows, numbers={4})
 
 
-def _with_interval(found: Mapping[str, Any]) -> str:
+def with_interval(found: Mapping[str, Any]) -> str:
     """Return a figure with its interval; a count has none."""
     interval = "" if found["interval"] == "count" else f" ({found['low']:,.1f} to {found['high']:,.1f})"
     return f"{found['value']:,.1f}{interval}"

@@ -209,7 +209,7 @@ def _claim(
         "text": claim.text,
         "thesis": claim.thesis,
         "figure": claim.measure or FIGURES[claim.figure],
-        "bar": {"better": claim.better, "match": claim.match, "beat": claim.beat, "tolerance": claim.tolerance},
+        "bar": claim.as_json(),
         "estimate": None if found is None else found.as_json(),
         "seats": sorted({tally.seat for tally in chosen}),
         "nodes_per_move": _mean([tally.subject_nodes for tally in chosen]),

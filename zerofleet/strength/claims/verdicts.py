@@ -41,6 +41,10 @@ class Bar(BaseModel):
     tolerance: float = Field(default=DEFAULT_TOLERANCE, gt=0)
     """Half the width of an interval that counts as narrow; with `equal`, the largest difference that counts as none."""
 
+    def as_json(self) -> dict[str, str | float | None]:
+        """Return the figures alone, of a subclass as well, as a report holds them."""
+        return {"better": self.better, "match": self.match, "beat": self.beat, "tolerance": self.tolerance}
+
 
 def verdict(found: Estimate | None, bar: Bar) -> Verdict:
     """Return the verdict on a claim."""

@@ -19,8 +19,7 @@ from zerofleet.cli.laboratory import run_until_terminated
 from zerofleet.cli.options import LAST_SEED, GameName, Json, Preset
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.trial import Trial, require_effect
-from zerofleet.storage.files import require_place
-from zerofleet.strength.charts import require_drawable
+from zerofleet.strength.charts import require_outputs
 from zerofleet.strength.ladders.rungs import default_rungs, parse_rungs, require_rungs
 from zerofleet.strength.learning.positions import is_solvable, kept_file_positions, kept_positions
 from zerofleet.strength.position_file import read_positions
@@ -94,10 +93,7 @@ def learn(
     over seeds, else over positions or games.
     """
     trial = _trial(locals())
-    if plot is not None:
-        require_drawable(plot)
-    if out is not None:
-        require_place(out)
+    require_outputs(plot, out)
     earlier = None if against is None else report.read_result(against)
     trials = [trial.model_copy(update={"seed": one}) for one in range(seed, seed + seeds)]
     about = report.about(trial)
