@@ -12,6 +12,7 @@ import grpc
 
 from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
 from zerofleet.rpc import channels
+from zerofleet.rpc.channel_options import LOOK_UP_AGAIN
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
 __all__ = ["open_inference_channel"]
@@ -32,6 +33,7 @@ _OPTIONS = (
     # Despite its name also the connect timeout: if low, a busy machine never completes a handshake.
     ("grpc.min_reconnect_backoff_ms", CONNECT_TIMEOUT_MS),
     ("grpc.max_reconnect_backoff_ms", MAX_RECONNECT_MS),
+    LOOK_UP_AGAIN,
     ("grpc.service_config", json.dumps({"loadBalancingConfig": [{"round_robin": {}}]})),
     # Share neither connections nor their back-off state with other channels of the process.
     ("grpc.use_local_subchannel_pool", 1),
