@@ -17,9 +17,10 @@ from zerofleet.agents import make_agent
 from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.of_runs import evaluating_runs
+from zerofleet.processors import usable_cores
 from zerofleet.strength.matches.match import MatchOutcome, play_match
 from zerofleet.strength.matches.openings import Opening
-from zerofleet.strength.matches.play import MatchSettings, usable_cores
+from zerofleet.strength.matches.play import MatchSettings
 from zerofleet.strength.matches.scoreboard import GameResult, Scoreboard
 from zerofleet.strength.matches.stopping import FixedGames, StoppingRule
 from zerofleet.strength.matches.summary import MatchSummary, summarise

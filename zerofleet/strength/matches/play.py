@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -23,6 +22,7 @@ from zerofleet.agents.model.mcts import match_search
 from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.base import Evaluation, Evaluator, ImmediateEvaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
+from zerofleet.processors import usable_cores
 from zerofleet.search import PlayedGame, SearchSettings
 from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.strength.matches.agent_pool import ASKING_THREADS, AgentPool, Question, seen_by_mover
@@ -38,15 +38,9 @@ __all__ = [
     "MatchSettings",
     "play_games",
     "seen_by_mover",
-    "usable_cores",
     "waiting_for",
     "warm_up_rules",
 ]
-
-
-def usable_cores() -> int:
-    """Return the number of cores available to this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
