@@ -228,3 +228,20 @@ def test_unknown_names_get_a_suggestion():
         load_thesis("conect_four")
     with pytest.raises(InvalidRequest, match="do you mean noise"):
         plan(load_thesis("connect_four_td"), "quick", only=["nose"])
+    with pytest.raises(InvalidRequest, match=r"experiment curve has no arm 'slo'; do you mean slow\?"):
+        plan(load_thesis("connect_four_td"), "quick", only=["curve.slo"])
+
+
+def test_a_single_arm_is_planned_with_the_stages_that_it_needs():
+    thesis = load_thesis("chinese_checkers_2p")
+    assert [one.stage.id for one in plan(thesis, "full", seeds=2, only=["deep.poisson"])] == [
+        "deep.poisson.0",
+        "deep.poisson.1",
+    ]
+    chosen = plan(thesis, "full", seeds=1, only=["combined.network", "deep.dqn"])
+    assert [one.stage.id for one in chosen] == ["outcome.mlp.0", "deep.dqn.0", "combined.network.0"]
+
+
+def test_an_arm_that_a_profile_leaves_out_is_an_error():
+    with pytest.raises(InvalidRequest, match="has nothing to run in profile quick"):
+        plan(load_thesis("chinese_checkers_2p"), "quick", only=["deep.sweep"])

@@ -32,7 +32,8 @@ def reproduce(
         int | None, typer.Option("--seeds", metavar="N", min=1, help="Number of seeds.", show_default="the profile's")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="EXPERIMENT", help="Run this experiment only. May be repeated.")
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="Run this EXPERIMENT, or EXPERIMENT.ARM, only. May be repeated."),
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="List theses, experiments and costs, and run nothing.")] = False,
     folder: Annotated[
@@ -83,7 +84,7 @@ def _left_out(thesis: Thesis, profile: str, only: Sequence[str]) -> list[str]:
     words = {
         one.name: profile_of(one, profile).left_out if profile in one.profiles else f"not part of profile {profile}"
         for one in thesis.experiments
-        if one.name in only or not only
+        if not only or one.name in {name.partition(".")[0] for name in only}
     }
     return [f"left out of {name}: {what}" for name, what in words.items() if what]
 

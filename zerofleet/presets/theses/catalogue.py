@@ -132,6 +132,14 @@ class Thesis(_Frozen):
             raise InvalidRequest(f"{self.name} has no experiment {name!r}{_suggestion(name, list(found))}")
         return found[name]
 
+    def arms_named(self, name: str) -> set[tuple[str, str]]:
+        """Return experiment and arm of each arm that `EXPERIMENT` or `EXPERIMENT.ARM` names; raises `InvalidRequest`."""
+        first, _, arm = name.partition(".")
+        experiment = self.experiment(first)
+        if arm and arm not in experiment.arms:
+            raise InvalidRequest(f"experiment {first} has no arm {arm!r}{_suggestion(arm, list(experiment.arms))}")
+        return {(first, one) for one in ([arm] if arm else experiment.arms)}
+
 
 def thesis_names(*, hidden: bool = False) -> list[str]:
     """Return the names of the theses in alphabetical order."""

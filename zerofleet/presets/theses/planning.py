@@ -76,19 +76,19 @@ def expect(planned: Sequence[Planned], *, jobs: int, limit_s: float | None = Non
 
 
 def plan(thesis: Thesis, profile: str, *, seeds: int | None = None, only: Sequence[str] = ()) -> list[Planned]:
-    """Return the stages of a thesis, or of the experiments `only` and those whose networks they use.
+    """Return the stages of a thesis, or of the experiments and arms `only` and those whose networks they use.
 
     Args:
         thesis: The thesis.
         profile: Name of the profile; experiments without it are left out.
         seeds: Number of seeds in place of the profile's.
-        only: Names of experiments; empty: all.
+        only: Names of experiments, or of single arms as `EXPERIMENT.ARM`; empty: all.
 
     Raises:
-        InvalidRequest: Unknown experiment, or no experiment has the profile.
+        InvalidRequest: Unknown experiment or arm, or none of them has the profile.
         ConfigurationError: An impossible setting in a file of the catalogue.
     """
-    chosen = {thesis.experiment(name).name for name in only} or {experiment.name for experiment in thesis.experiments}
+    chosen = {one for name in only or [experiment.name for experiment in thesis.experiments] for one in thesis.arms_named(name)}
     stages = [
         planned
         for experiment in thesis.experiments
@@ -96,7 +96,7 @@ def plan(thesis: Thesis, profile: str, *, seeds: int | None = None, only: Sequen
         for planned in _stages(experiment, profile_of(experiment, profile), seeds)
     ]
     by_id = {planned.stage.id: planned for planned in stages}
-    needed = {planned.stage.id for planned in stages if planned.experiment in chosen}
+    needed = {planned.stage.id for planned in stages if (planned.experiment, planned.arm) in chosen}
     reached = needed
     while reached:
         reached = {name for one in reached for name in by_id[one].needs if name in by_id} - needed
