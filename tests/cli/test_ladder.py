@@ -53,6 +53,15 @@ def test_champions_and_rungs_are_rated_and_no_game_is_repeated(zerofleet, run, l
     assert lent == [(1,)]
 
 
+def test_the_curve_over_time_of_a_short_run_has_minutes(zerofleet, run, lent, tmp_path, monkeypatch):
+    words = ("ladder", "--run-dir", str(run), *WORDS, "--over", "hours", "--plot", str(tmp_path / "curve.svg"))
+    assert zerofleet(*words).code == 0
+    assert "<!-- minutes since the start of the run -->" in (tmp_path / "curve.svg").read_text()
+    monkeypatch.setattr("zerofleet.cli.commands.ladder.SHORT_RUN_HOURS", 0.0)
+    assert zerofleet(*words).code == 0
+    assert "<!-- hours since the start of the run -->" in (tmp_path / "curve.svg").read_text()
+
+
 def test_the_openings_are_those_of_the_gate_of_the_run(zerofleet, run):
     assert zerofleet("ladder", "--run-dir", str(run), "--games", "0", "--json").json()["opening_plies"] == 2
     settings = {"gate.opening_plies": "1"}

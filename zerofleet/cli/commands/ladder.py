@@ -25,6 +25,9 @@ from zerofleet.strength.ratings import Rating
 __all__ = ["ladder"]
 
 
+SHORT_RUN_HOURS = 3.0  # drawn over minutes
+
+
 class Axis(StrEnum):
     """Horizontal axis of the curve."""
 
@@ -168,11 +171,14 @@ def _number(value: float | None) -> str:
 
 def _draw(table: LadderTable, path: Path, over: Axis) -> None:
     points = []
+    hours = [s.hours for s in table.champions if s.hours is not None]
+    unit, in_an_hour = ("minutes", 60.0) if max(hours, default=0.0) < SHORT_RUN_HOURS else ("hours", 1.0)
     for s in table.champions:
         at = float(s.version) if over is Axis.VERSION else s.hours
         if at is not None and s.elo is not None and s.elo_low is not None and s.elo_high is not None:
-            points.append(LadderPoint(at, Rating(f"model:{s.version}", s.elo, s.elo_low, s.elo_high, s.games)))
-    label = "model version" if over is Axis.VERSION else "hours since the start of the run"
+            place = at if over is Axis.VERSION else at * in_an_hour
+            points.append(LadderPoint(place, Rating(f"model:{s.version}", s.elo, s.elo_low, s.elo_high, s.games)))
+    label = "model version" if over is Axis.VERSION else f"{unit} since the start of the run"
     title = f"{table.game}: champions of a run among classical players"
     rungs = [Rating(rung.name, rung.elo, rung.low, rung.high, rung.games) for rung in table.rungs]
     ladder_chart(points, rungs, title=title, path=path, x_label=label)
