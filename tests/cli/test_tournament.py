@@ -1,6 +1,7 @@
 """`zerofleet tournament`, `openings` and `agents` as they are typed."""
 
 import csv
+import shutil
 
 import pytest
 
@@ -55,6 +56,23 @@ def test_a_tournament_resumes_from_its_directory_and_rejects_other_terms(zerofle
     refused = zerofleet(*words, "--seed", "1")
     assert refused.code == 2
     assert "seed=0, want 1" in refused.err
+
+
+@pytest.mark.slow
+def test_a_tournament_is_not_resumed_with_models_of_another_run(zerofleet, run_of_take_six, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(run_of_take_six, other, ignore=shutil.ignore_patterns("sockets"))
+    words = ("tournament", "network,model=1", "random", "--game", "take_six", "--pairs", "--games", "6", "--workers", "1")
+    words = (*words, "--dir", str(tmp_path / "cup"), "--json")
+    first = zerofleet(*words, "--run-dir", str(run_of_take_six))
+    assert first.code == 0, first.err
+    copied = zerofleet(*words, "--run-dir", str(other))
+    assert (copied.code, numbers(copied.json())) == (0, numbers(first.json()))
+    (manifest,) = (other / "models" / "take_six" / "1").glob("manifest.json")
+    manifest.write_bytes(manifest.read_bytes() + b"\n")  # the model of another run has another manifest
+    refused = zerofleet(*words, "--run-dir", str(other))
+    assert (refused.code, refused.out) == (2, "")
+    assert 'holds a tournament with models=["1:' in refused.err
 
 
 @pytest.mark.slow

@@ -54,6 +54,19 @@ def test_a_journal_of_other_terms_is_rejected_with_the_difference(directory):
         known(directory, TERMS | {"players": ["a"]})
 
 
+def test_a_journal_of_other_models_under_equal_names_is_rejected_unless_an_earlier_build_wrote_it(tmp_path):
+    of_one_run, of_another = TERMS | {"models": ["1:aa"]}, TERMS | {"models": ["1:bb"]}
+    with ResultJournal(tmp_path / "cup", of_one_run) as journal:
+        journal.append(RESULTS)
+    assert known(tmp_path / "cup", of_one_run) == RESULTS
+    for other in (of_another, TERMS):
+        with pytest.raises(RunDirectoryError, match="holds a tournament with models="):
+            known(tmp_path / "cup", other)
+    with ResultJournal(tmp_path / "old", TERMS) as journal:
+        journal.append(RESULTS)
+    assert known(tmp_path / "old", of_another) == RESULTS
+
+
 def test_a_journal_of_another_search_is_rejected_also_where_one_of_them_names_none(tmp_path):
     with ResultJournal(tmp_path / "cup", TERMS | {"search": "root=gumbel"}):
         pass

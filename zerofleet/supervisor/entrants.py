@@ -11,7 +11,7 @@ from pathlib import Path
 from games.core import Game
 from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.spelling import Spelling
-from zerofleet.contracts.naming import CHAMPION_ALIAS, is_version
+from zerofleet.contracts.naming import CHAMPION_ALIAS, is_version, model_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
@@ -29,6 +29,7 @@ __all__ = [
     "entrants",
     "evaluator_of",
     "is_model",
+    "model_hashes",
     "model_of",
     "run_named_in",
     "serving",
@@ -172,6 +173,17 @@ async def serving_agent(chosen: Entrants, game: Game, *, in_process: bool = Fals
     (player,) = chosen.players
     async with evaluator_of(chosen, game, in_process=in_process) as evaluator:
         yield make_agent(player.text, game, evaluate=waiting_for(evaluator) if chosen.runs else None)
+
+
+def model_hashes(chosen: Entrants, game: Game) -> list[str]:
+    """Return version and hash of the manifest of each model of the players, by run and version: names may recur in other runs.
+
+    Raises `ModelNotFound`.
+    """
+    model = model_name(game)
+    return [
+        f"{version}:{open_run_store(one.run).manifest_sha256(model, version)}" for one in chosen.runs for version in one.versions
+    ]
 
 
 def is_model(name: str) -> bool:

@@ -48,7 +48,7 @@ from zerofleet.strength.tournaments import (
 )
 from zerofleet.strength.tournaments.play import restored
 from zerofleet.strength.tournaments.workers import Setup
-from zerofleet.supervisor.entrants import Entrants, entrants, run_named_in, serving
+from zerofleet.supervisor.entrants import Entrants, entrants, model_hashes, run_named_in, serving
 
 __all__ = ["tournament"]
 
@@ -110,7 +110,10 @@ def tournament(
         tables=not pairs and game.spec().num_players > 2 and len(names) >= game.spec().num_players,
     )
     with contextlib.ExitStack() as stack:
-        journal = None if directory is None else stack.enter_context(ResultJournal(directory, terms.said()))
+        journal = None
+        if directory is not None:
+            models = {"models": hashes} if (hashes := model_hashes(chosen, game)) else {}  # absent without models
+            journal = stack.enter_context(ResultJournal(directory, terms.said() | models))
         boards = restored(terms, () if journal is None else journal.results)
         asyncio.run(_play(_Request(terms, chosen, workers or usable_cores()), boards, journal))
     table = tabulate(terms, boards)
