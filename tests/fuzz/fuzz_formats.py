@@ -221,7 +221,7 @@ def _announced(path: Path) -> None:
 
 def _ladder(path: Path, game: Game) -> None:
     with LadderBook(path.parents[1], game, model=MODEL) as book:
-        for match in book.matches(simulations=4, opening_plies=2):
+        for match in book.matches(seed=0, simulations=4, opening_plies=2):
             book.board(match, 1)
 
 

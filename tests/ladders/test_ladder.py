@@ -61,7 +61,8 @@ async def play(plan, book, lend=None):
 
 
 def elos(plan, book):
-    matches = book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, search=plan.search)
+    conditions = {"seed": plan.seed, "simulations": plan.simulations, "opening_plies": plan.opening_plies}
+    matches = book.matches(**conditions, search=plan.search)
     return {rating.name: rating for rating in book.ratings(matches)}
 
 
@@ -120,6 +121,18 @@ async def test_only_the_missing_games_are_played_for_more_games_or_another_champ
     with open_book(tmp_path) as book:
         ended, _ = await play(wider, book)
     assert len(ended) == 9 * 2 + 3 * 6
+
+
+async def test_games_that_two_models_repeat_with_another_seed_count_once(tmp_path):
+    plan = replace(PLAN, rungs=("random",), versions=(2, 5), games=18, opening_plies=1)  # all nine openings
+    with open_book(tmp_path) as book:
+        await play(plan, book)
+        rated = elos(plan, book)
+        other = replace(plan, seed=plan.seed + 1)
+        ended, _ = await play(other, book)
+        assert sum("random" not in result.players for result in ended) == 18  # the same games once more
+        assert elos(plan, book) == rated
+        assert elos(other, book)["model:2"].games == rated["model:2"].games == 36
 
 
 async def test_a_plan_of_fewer_games_than_played_plays_nothing(tmp_path):

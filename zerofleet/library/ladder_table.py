@@ -83,9 +83,8 @@ def ladder_table(
     paths: RunPaths,
 ) -> LadderTable:
     """Return the ratings of champions and rungs by all games in the book under the plan's conditions."""
-    ratings = book.ratings(
-        book.matches(simulations=plan.simulations, opening_plies=plan.opening_plies, search=plan.recorded_search)
-    )
+    conditions = {"seed": plan.seed, "simulations": plan.simulations, "opening_plies": plan.opening_plies}
+    ratings = book.ratings(book.matches(**conditions, search=plan.recorded_search))
     by_name = {rating.name: rating for rating in ratings}
     return LadderTable(
         game=plan.game.spec().name,

@@ -124,12 +124,16 @@ class LadderBook:
         self._known[match].append(result)
         self._boards[match].record(result)
 
-    def matches(self, *, simulations: int, opening_plies: int, search: str = "") -> list[Match]:
-        """Return the matches that can be rated together: those with equal search of the models and opening length."""
+    def matches(self, *, seed: int, simulations: int, opening_plies: int, search: str = "") -> list[Match]:
+        """Return the matches that can be rated together: those with equal search of the models, opening length and seed.
+
+        Another seed draws some of the same openings, from which models repeat their games: these would count twice.
+        """
 
         def belongs(match: Match) -> bool:
             searched = (simulations, search) if match.has_model else (0, "")
-            return match.opening_plies == opening_plies and (match.simulations, match.search) == searched
+            opened = (match.seed, match.opening_plies) == (seed, opening_plies)
+            return opened and (match.simulations, match.search) == searched
 
         return [match for match in self._known if belongs(match)]
 
