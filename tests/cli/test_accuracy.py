@@ -284,6 +284,12 @@ def test_random_positions_differ_and_spread_over_the_plies():
     assert max(map(len, found)) == 8
 
 
+def test_a_first_ply_that_no_game_reaches_is_refused(zerofleet):
+    outcome = zerofleet("accuracy", "random", "--game", "tic_tac_toe", "--positions", "8", "--first-ply", "9")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "no game of tic_tac_toe has a position from ply 9 on; take an earlier --first-ply" in outcome.err
+
+
 async def test_positions_before_the_first_ply_are_left_out():
     found = random_positions(GAME, count=50, seed=1, first_ply=5)
     chooser = agent_chooser(GAME, make_agent("random", GAME), seed=1)

@@ -49,6 +49,9 @@ def test_the_match_table_shows_seats_points_interval_and_elo(zerofleet, tmp_path
         (("champion", "random"), "there is no run of tic_tac_toe"),
         (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
         (("random", "perfect", "--games", "0"), "want 1 or more"),
+        (("random", "perfect", "--alpha", "0.01"), "--alpha: there is no test; add --sprt ELO0,ELO1"),
+        (("random", "perfect", "--beta", "0.01"), "--beta: there is no test; add --sprt ELO0,ELO1"),
+        (("random", "perfect", "--openings", "none.txt", "--opening-plies", "2"), "--opening-plies: --openings is given too"),
     ],
 )
 def test_an_invalid_match_is_rejected_with_one_error_line(zerofleet, tmp_path, monkeypatch, words, said):

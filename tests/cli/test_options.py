@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from games.core import make
-from zerofleet.cli.options import chosen_game, read_parameters
+from zerofleet.cli.options import chosen_game, chosen_run, read_parameters
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.run_lookup import default_directory, find_run
 from zerofleet.storage.runs import RunDirectory, RunHeader
@@ -46,6 +46,17 @@ def test_a_run_is_found_under_other_scores_of_the_same_game(tmp_path):
     assert find_run(margin, tmp_path / "run").root == tmp_path / "run"
     with pytest.raises(RunDirectoryError, match="no run of rock_paper_scissors turns=50"):
         find_run(make("rock_paper_scissors", turns=50), None, runs=tmp_path)
+
+
+def test_parameters_change_the_game_of_a_run_that_its_directory_names(tmp_path):
+    _make_run(tmp_path / "run", "rock_paper_scissors", 2020, {"turns": "50"})
+    game, paths = chosen_run(None, ["score=margin"], tmp_path / "run")
+    assert game == make("rock_paper_scissors", turns=50, score="margin")
+    assert paths.root == tmp_path / "run"
+    with pytest.raises(
+        RunDirectoryError, match=r"is a run of rock_paper_scissors turns=50, not of rock_paper_scissors turns=9"
+    ):
+        chosen_run(None, ["turns=9"], tmp_path / "run")
 
 
 def test_a_run_directory_of_another_game_is_rejected(tmp_path):

@@ -119,6 +119,13 @@ def test_bench_measures_all_games_in_one_table(zerofleet, monkeypatch):
     assert [row["depth"] for row in counted["games"]] == [1] * len(several)
 
 
+@pytest.mark.parametrize("benchmark", ["perft", "search"])
+def test_parameters_are_refused_beside_all_games(zerofleet, benchmark):
+    outcome = zerofleet("bench", benchmark, "--all", "--set", "rows=4")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--set: parameters belong to one game; name it in place of --all" in outcome.err
+
+
 @pytest.mark.parametrize("words", [("perft",), ("perft", "tic_tac_toe", "--all")])
 def test_bench_perft_needs_either_a_game_or_all(zerofleet, words):
     outcome = zerofleet("bench", *words)

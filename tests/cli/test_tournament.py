@@ -99,6 +99,7 @@ def test_duels_are_written_as_csv_and_ratings_are_drawn(zerofleet, tmp_path):
         (("random", "perfect", "--csv", "none/duels.csv"), "none/duels.csv cannot be written"),
         (("random", "perfect", "--openings", "none.txt"), "openings cannot be read"),
         (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
+        (("random", "perfect", "--openings", "none.txt", "--opening-plies", "2"), "--opening-plies: --openings is given too"),
     ],
 )
 def test_an_invalid_tournament_is_rejected_with_one_error_line(zerofleet, words, said):
@@ -144,7 +145,12 @@ def test_printed_openings_can_be_read_from_a_file(zerofleet, tmp_path):
     words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "20", "--openings", "openings.txt")
     said = zerofleet(*words, "--json").json()
     assert (said["games"], said["openings"], said["openings_file"]) == (10, 5, "openings.txt")
+    assert said["opening_plies"] is None
     assert "10 games: openings.txt has 5 different openings" in zerofleet(*words).err
+    rounds = ("tournament", *words[1:], "--workers", "1")
+    assert "1 of 1 meetings have 10 games: openings.txt has 5 different openings" in zerofleet(*rounds).err
+    said = zerofleet(*rounds, "--json").json()
+    assert (said["opening_plies"], said["openings"]) == (None, "openings.txt")
     everything = zerofleet("openings", "tic_tac_toe", "--plies", "1")
     assert "has only 9 different openings of 1 plies" in everything.err
     assert "use fewer plies" in zerofleet("openings", "tic_tac_toe", "--plies", "9").err
@@ -160,6 +166,8 @@ def test_agents_are_listed_with_the_games_they_play(zerofleet):
     shown = zerofleet("agents", "--game", "tic_tac_toe")
     assert "take_six_comparison" not in shown.out
     assert "do not play tic_tac_toe" in shown.err
+    refused = zerofleet("agents", "--set", "rows=4")
+    assert (refused.code, "--set: parameters belong to one game; name it with --game" in refused.err) == (2, True)
 
 
 @pytest.mark.parametrize("form", [kind.form for kind in AGENTS.values()])

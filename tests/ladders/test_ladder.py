@@ -123,6 +123,7 @@ async def test_only_the_missing_games_are_played_for_more_games_or_another_champ
     assert len(ended) == 9 * 2 + 3 * 6
 
 
+@pytest.mark.slow
 async def test_games_that_two_models_repeat_with_another_seed_count_once(tmp_path):
     plan = replace(PLAN, rungs=("random",), versions=(2, 5), games=18, opening_plies=1)  # all nine openings
     with open_book(tmp_path) as book:

@@ -114,6 +114,20 @@ def test_swapping_the_players_mirrors_the_log_likelihood_ratio(counts):
     assert forward == pytest.approx(-backward, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("elo0", "elo1"), [(30.0, 0.0), (0.0, 200_000.0), (-200_000.0, 0.0), (math.nan, 30.0), (0.0, math.inf)]
+)
+def test_a_test_of_impossible_differences_is_refused(elo0, elo1):
+    with pytest.raises(ConfigurationError, match=r"needs elo0 < elo1, both from -4000 to 4000, got"):
+        Sprt(elo0, elo1)
+
+
+def test_the_largest_differences_have_evidence():
+    counts = np.array([3, 1, 2, 1, 4])
+    for test in (Sprt(0.0, 4000.0), Sprt(-4000.0, 0.0), Sprt(-4000.0, 4000.0)):
+        assert math.isfinite(test.evidence(counts, PENTANOMIAL_SCORES))
+
+
 def test_scores_outside_the_pentanomial_five_extend_the_support():
     counts, scores = histogram(np.array([0.5, 1.0 / 3.0, 1.0 / 3.0, 1.0]))
     assert scores == pytest.approx([0.0, 0.25, 1.0 / 3.0, 0.5, 0.75, 1.0])

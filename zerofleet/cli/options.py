@@ -20,6 +20,7 @@ __all__ = [
     "InProcess",
     "Json",
     "OpeningFile",
+    "OpeningPlies",
     "Parameters",
     "Preset",
     "RunDir",
@@ -34,6 +35,7 @@ __all__ = [
     "chosen_simulations",
     "chosen_time",
     "game_or_that_of_run",
+    "opening_plies_beside",
     "read_parameters",
 ]
 
@@ -91,6 +93,13 @@ InProcess = Annotated[
     bool,
     typer.Option("--in-process", help="Evaluate models in this process instead of an inference server; perceptrons only."),
 ]
+OPENING_PLIES = 2
+OpeningPlies = Annotated[
+    int | None,
+    typer.Option(
+        "--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.", show_default=f"{OPENING_PLIES}"
+    ),
+]
 OpeningFile = Annotated[
     Path | None,
     typer.Option(
@@ -114,6 +123,15 @@ def read_parameters(settings: Sequence[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{name.strip()} is set twice", param_hint="--set")
         parameters[name.strip()] = value.strip()
     return parameters
+
+
+def opening_plies_beside(file: Path | None, given: int | None) -> int:
+    """Return the number of random plies of `--opening-plies`; raises a usage error for one beside a file of openings."""
+    if file is not None and given is not None:
+        raise typer.BadParameter(
+            "--openings is given too, whose lines are the openings; leave one out", param_hint="--opening-plies"
+        )
+    return OPENING_PLIES if given is None else given
 
 
 def chosen_time(text: str | None, simulations: int | None) -> float | None:
@@ -172,15 +190,11 @@ def game_or_that_of_run(name: str | None, settings: Sequence[str] | None, run_di
 def chosen_run(game_name: str | None, settings: Sequence[str] | None, run_dir: Path | None) -> tuple[Game, RunPaths]:
     """Return the run that a command line names, by its game, its directory or both, and its game.
 
-    Raises the errors of `chosen_game`, `find_run` and `read_header`, and a usage error without game and directory.
+    Raises the errors of `game_or_that_of_run` and `find_run`, and a usage error without game and directory.
     """
     from zerofleet.storage.run_lookup import find_run  # noqa: PLC0415
-    from zerofleet.storage.runs import RunPaths, read_header  # noqa: PLC0415
 
-    if game_name is not None:
-        game = chosen_game(game_name, settings)
-        return game, find_run(game, run_dir)
-    if run_dir is None:
+    if game_name is None and run_dir is None:
         raise typer.BadParameter("give a game, or a run with --run-dir", param_hint="GAME")
-    header = read_header(run_dir)
-    return announced_game(header.game, header.parameters), RunPaths(run_dir)
+    game = game_or_that_of_run(game_name, settings, run_dir)
+    return game, find_run(game, run_dir)

@@ -49,7 +49,11 @@ def test_the_name_has_the_options_that_differ_from_the_defaults(text: str, name:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("rhombus_search", "'' is not a budget; write 5 \\(plies\\) or 100000nodes or 50ms"),
+        (
+            "rhombus_search",
+            "'rhombus_search' needs a depth in plies or a budget: '' is not a budget; write 5 \\(plies\\) or 100",
+        ),
+        ("rhombus_pool,model=1", "'rhombus_pool,model=1' needs a depth in plies: '' is not a budget; write 5 \\(plies\\)"),
         ("rhombus_search:9", "want 1 to 8 plies, or a budget such as 1000ms"),
         ("rhombus_search:4,table=yes", "option 'table'"),
         ("rhombus_search:4,depth=3", "option 'depth'"),

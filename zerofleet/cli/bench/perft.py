@@ -93,6 +93,8 @@ def perft(
     """
     if every_game == (game is not None):
         raise typer.BadParameter("give a game or --all, not both", param_hint="GAME")
+    if every_game and parameters:
+        raise typer.BadParameter("parameters belong to one game; name it in place of --all", param_hint="--set")
     if game is None:
         _show_all(run_all(seconds), json=json)
         return

@@ -199,6 +199,8 @@ def search(
     asked: dict[str, Any] = {"games": games, "simulations": simulations, "seconds": seconds, "seed": seed, "reuse": reuse}
     if every_game and save:
         raise typer.BadParameter("a cost file holds one game; omit --all", param_hint="--save")
+    if every_game and parameters:
+        raise typer.BadParameter("parameters belong to one game; name it in place of --all", param_hint="--set")
     if every_game:
         _measure_all(asked, information=information, json=json)
         return

@@ -178,6 +178,10 @@ def accuracy(
     known += "" if max_nodes is None else f", at most {max_nodes:,} nodes"
     request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, given)
     player_asked = asyncio.run(_ask(request, run_dir))
+    if not any(part.positions for part in player_asked.parts):
+        raise InvalidRequest(
+            f"no game of {game.spec().name} has a position from ply {first_ply} on; take an earlier --first-ply"
+        )
     results = [(part, _grade(perfect, game, part, max_nodes)) for part in player_asked.parts]
     found = Accuracy(
         player=player_asked.name,

@@ -47,6 +47,8 @@ def agents(
 
     Models are named `champion` or `model:N`. Agents accept options: `NAME:ARGUMENT,OPTION=VALUE`.
     """
+    if parameters and game_name is None:
+        raise typer.BadParameter("parameters belong to one game; name it with --game", param_hint="--set")
     game = None if game_name is None else chosen_game(game_name, parameters)
     kinds = listed(game)
     if json:

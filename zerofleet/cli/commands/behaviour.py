@@ -91,8 +91,9 @@ def behaviour(
     plies: Annotated[int, typer.Option("--plies", metavar="N", min=1, help="First moves of a line.")] = 9,
     bins: Annotated[int, typer.Option("--bins", metavar="N", min=3, help="Bins of a histogram, odd.")] = 13,
     opening_plies: Annotated[
-        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies before each game played now.")
-    ] = 0,
+        int | None,
+        typer.Option("--opening-plies", metavar="K", min=0, help="Random plies before each game played now.", show_default="0"),
+    ] = None,
     simulations: Simulations = None,
     search: Search = "",
     in_process: InProcess = False,
@@ -116,6 +117,11 @@ def behaviour(
     reading = Reading(seat=seat - 1, top=top, plies=plies, bins=bins)
     if players and game_name is None:
         raise typer.BadParameter("games that are played now need a game", param_hint="--game")
+    for option, given in (("--opening-plies", opening_plies), ("--simulations", simulations), ("--search", search or None)):
+        if not players and given is not None:
+            raise typer.BadParameter(
+                "the games of a run are stored, not played; name players, or leave it out", param_hint=option
+            )
     if players and table == OPENINGS and opening_plies:
         raise typer.BadParameter("the first moves would be random; use --search temperature=1", param_hint="--opening-plies")
     if players and game_name is not None:
@@ -124,7 +130,7 @@ def behaviour(
         budget = chosen_simulations(game, simulations)
         play = MatchSettings(simulations=budget, slots=min(SLOTS, games), options=parse_search(search))
         each = entrants(players, game, run_dir, note=screen.note)
-        sitting = Sitting(game, _seated(each, game), games, seed, opening_plies)
+        sitting = Sitting(game, _seated(each, game), games, seed, opening_plies or 0)
         source = _play(sitting, each, play, in_process=in_process)
     else:
         game, run = chosen_run(game_name, parameters, run_dir)

@@ -18,6 +18,7 @@ from zerofleet.cli.options import (
     InProcess,
     Json,
     OpeningFile,
+    OpeningPlies,
     Parameters,
     RunDir,
     Search,
@@ -25,6 +26,7 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
+    opening_plies_beside,
 )
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches import (
@@ -45,6 +47,8 @@ from zerofleet.supervisor.entrants import Entrants, entrants, evaluator_of, run_
 __all__ = ["match"]
 
 GAMES = 100
+RISK = 0.05
+"""Probability of either error of a sequential test."""
 MOST_GAMES_OF_A_TEST = 20_000  # far more than a test of a relevant difference takes
 
 
@@ -68,9 +72,7 @@ def match(
     ] = None,
     simulations: Simulations = None,
     search: Search = "",
-    opening_plies: Annotated[
-        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.")
-    ] = 2,
+    opening_plies: OpeningPlies = None,
     openings: OpeningFile = None,
     sprt: Annotated[
         str | None,
@@ -79,11 +81,17 @@ def match(
         ),
     ] = None,
     alpha: Annotated[
-        float, typer.Option("--alpha", metavar="P", help="Probability that the test accepts ELO1 when ELO0 is true.")
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            "--alpha", metavar="P", help="Probability that the test accepts ELO1 when ELO0 is true.", show_default=f"{RISK}"
+        ),
+    ] = None,
     beta: Annotated[
-        float, typer.Option("--beta", metavar="P", help="Probability that the test accepts ELO0 when ELO1 is true.")
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            "--beta", metavar="P", help="Probability that the test accepts ELO0 when ELO1 is true.", show_default=f"{RISK}"
+        ),
+    ] = None,
     in_process: InProcess = False,
     control: Annotated[bool, typer.Option("--control", help="Play A against itself under another name.")] = False,
     run_dir: RunDir = None,
@@ -97,7 +105,8 @@ def match(
     Games of more than two seats also show each player alone against several of the other.
     """
     game = game_or_that_of_run(game_name, parameters, run_dir or run_named_in((first, second)))
-    test = None if sprt is None else _sprt(sprt, alpha, beta)
+    test = _sprt(sprt, alpha, beta)
+    plies = opening_plies_beside(openings, opening_plies)
     most = games or (MOST_GAMES_OF_A_TEST if test else GAMES)
     play = MatchSettings(simulations=chosen_simulations(game, simulations), options=parse_search(search))
     play.search(game.spec())  # rejects options that do not suit the game
@@ -105,18 +114,18 @@ def match(
     rule: StoppingRule = FixedGames() if test is None else SequentialTest(test)
     chosen = entrants((first, second), game, run_dir, note=screen.note, several_runs=True)
     players = _opponents(chosen, control=control)
-    terms = terms_of_games(game, players, games=most, seed=seed, opening_plies=opening_plies, openings=lines)
+    terms = terms_of_games(game, players, games=most, seed=seed, opening_plies=plies, openings=lines)
     met = asyncio.run(_play(terms, chosen, play, rule, in_process=in_process))
     summary = met.summary()
     if summary.games < most and test is None and not json:
         supply = f"{openings} has" if openings else f"{game.spec().name} has"
-        plies = "" if openings else f" of {opening_plies} plies"
-        screen.note(f"{summary.games} games: {supply} {summary.openings} different openings{plies}")
+        length = "" if openings else f" of {plies} plies"
+        screen.note(f"{summary.games} games: {supply} {summary.openings} different openings{length}")
     if not json:
         show_match(summary, met.outcome if test else None)
         return
     about = {"game": game.spec().name, "parameters": parameters_text(game), **_models_json(play), "seed": seed}
-    start = {"opening_plies": opening_plies, "openings_file": None if openings is None else str(openings)}
+    start = {"opening_plies": plies if lines is None else None, "openings_file": None if openings is None else str(openings)}
     screen.emit_json({**about, **start, "sprt": _test_json(test, met.outcome), **asdict(summary)})
 
 
@@ -168,13 +177,18 @@ def _remark(board: Scoreboard, rule: StoppingRule) -> str:
     return f"{standing.share:.1%}"
 
 
-def _sprt(text: str, alpha: float, beta: float) -> Sprt:
-    """Parse `ELO0,ELO1`; raises a usage error, and `ConfigurationError` for an impossible test."""
+def _sprt(text: str | None, alpha: float | None, beta: float | None) -> Sprt | None:
+    """Parse `ELO0,ELO1`, None for no test; raises a usage error, and `ConfigurationError` for an impossible test."""
+    if text is None:
+        for option, given in (("--alpha", alpha), ("--beta", beta)):
+            if given is not None:
+                raise typer.BadParameter("there is no test; add --sprt ELO0,ELO1, or leave it out", param_hint=option)
+        return None
     try:
         elo0, elo1 = (float(part) for part in text.split(","))
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not ELO0,ELO1, such as 0,30", param_hint="--sprt") from None
-    return Sprt(elo0, elo1, alpha, beta)
+    return Sprt(elo0, elo1, RISK if alpha is None else alpha, RISK if beta is None else beta)
 
 
 def _models_json(play: MatchSettings) -> dict[str, object]:

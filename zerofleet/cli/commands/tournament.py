@@ -23,6 +23,7 @@ from zerofleet.cli.options import (
     GameOrRun,
     Json,
     OpeningFile,
+    OpeningPlies,
     Parameters,
     RunDir,
     Search,
@@ -30,6 +31,7 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
+    opening_plies_beside,
 )
 from zerofleet.evaluators.of_runs import evaluating_runs
 from zerofleet.processors import usable_cores
@@ -69,9 +71,7 @@ def tournament(
     ] = None,
     simulations: Simulations = None,
     search: Search = "",
-    opening_plies: Annotated[
-        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.")
-    ] = 2,
+    opening_plies: OpeningPlies = None,
     openings: OpeningFile = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="Seat two players per game even where there are more seats.")] = False,
     workers: Annotated[
@@ -103,7 +103,7 @@ def tournament(
         players=chosen.players,
         games=games,
         seed=seed,
-        opening_plies=opening_plies,
+        opening_plies=opening_plies_beside(openings, opening_plies),
         simulations=budget,
         search=str(options) if has_model else search,
         given_openings=None if openings is None else read_openings(game, openings),
@@ -117,13 +117,21 @@ def tournament(
         boards = restored(terms, () if journal is None else journal.results)
         asyncio.run(_play(_Request(terms, chosen, workers or usable_cores()), boards, journal))
     table = tabulate(terms, boards)
+    short = [meeting for meeting in terms.meetings if meeting.max_groups * meeting.games_per_group < games]
+    if short and not json:
+        supply = f"{game.spec().name} has" if openings is None else f"{openings} has"
+        length = f" of {terms.opening_plies} plies" if openings is None else ""
+        screen.note(
+            f"{len(short)} of {len(terms.meetings)} meetings have {short[0].max_groups * short[0].games_per_group} games: "
+            f"{supply} {short[0].max_groups} different openings{length}"
+        )
     if csv_file is not None:
         atomic_publish(csv_file, _csv(table.duels))
     if plot is not None:
         rating_chart(table.ratings(), title=f"Tournament of {game.spec().name}", path=plot)
     if json:
-        opened = None if openings is None else str(openings)
-        screen.emit_json(terms.said() | {"openings": opened} | asdict(table))
+        start = {"opening_plies": None, "openings": str(openings)} if openings is not None else {"openings": None}
+        screen.emit_json(terms.said() | start | asdict(table))
     else:
         show_tournament(table)
 

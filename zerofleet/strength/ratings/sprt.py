@@ -32,6 +32,10 @@ BET_SHARE = 0.2
 """Share of the bet in the evidence; by simulation, see docs/decisions/0005-gate-statistics.md."""
 
 
+MOST_ELO = 4000
+"""Largest difference of a hypothesis, a loss in ten thousand million games; far beyond it the share of points rounds to 1."""
+
+
 class Verdict(Enum):
     """State of the test."""
 
@@ -52,8 +56,10 @@ class Sprt:
     beta: float = 0.05
 
     def __post_init__(self) -> None:
-        if not self.elo0 < self.elo1:
-            raise ConfigurationError(f"the sequential test needs elo0 < elo1, got {self.elo0} and {self.elo1}")
+        if not -MOST_ELO <= self.elo0 < self.elo1 <= MOST_ELO:
+            raise ConfigurationError(
+                f"the sequential test needs elo0 < elo1, both from -{MOST_ELO} to {MOST_ELO}, got {self.elo0} and {self.elo1}"
+            )
         if not (0.0 < self.alpha < 0.5 and 0.0 < self.beta < 0.5):
             raise ConfigurationError(f"alpha and beta must be in (0, 0.5), got {self.alpha} and {self.beta}")
 

@@ -21,6 +21,7 @@ from zerofleet.agents.by_game.rhombus.homing import have_passed, shortest_way
 from zerofleet.agents.by_game.rhombus.root import Found, run
 from zerofleet.agents.by_game.rhombus.work import Work, make_work
 from zerofleet.agents.canonical import canonical_name
+from zerofleet.agents.depth_first.deepening import read_budget
 from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
 
@@ -164,16 +165,12 @@ class RhombusSearchAgent:
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> RhombusSearchAgent:
     """Return the agent written `rhombus_search:4`."""
-    return RhombusSearchAgent(game, _budget(spelling), spelling.options(SearchOptions))
+    return RhombusSearchAgent(game, read_budget(spelling), spelling.options(SearchOptions))
 
 
 def repeats_itself(spelling: Spelling) -> bool:
     """See `AgentKind.repeats`."""
-    return spelling.options(SearchOptions).ties == "fixed" and not _budget(spelling).is_time
-
-
-def _budget(spelling: Spelling) -> Budget:
-    return Budget.parse(spelling.argument, bare="plies", allowed=("plies", "nodes", "ms"))
+    return spelling.options(SearchOptions).ties == "fixed" and not read_budget(spelling).is_time
 
 
 def _level(options: SearchOptions) -> int:

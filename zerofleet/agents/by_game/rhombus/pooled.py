@@ -117,7 +117,10 @@ def board_values(game: Game, state: State, actions: np.ndarray) -> np.ndarray:
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> RhombusPoolAgent:
     """Return the agent written `rhombus_pool:3,model=7`."""
-    plies = Budget.parse(spelling.argument, bare="plies", allowed=("plies",)).amount
+    try:
+        plies = Budget.parse(spelling.argument, bare="plies", allowed=("plies",)).amount
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{str(spelling)!r} needs a depth in plies: {error}") from None
     options = spelling.options(PoolOptions)
     if not options.model:
         raise InvalidRequest(f"{str(spelling)!r} needs the version of a model, such as rhombus_pool:3,model=7")
