@@ -14,8 +14,11 @@ __all__ = ["notation_fault"]
 _NONSENSE = "no such move!"
 
 
-def notation_fault(game: Game, state: np.ndarray, actions: Sequence[int]) -> str | None:
-    """Return the fault that breaks law 7 of `games.core` in a position with these legal actions, or None."""
+def notation_fault(game: Game, state: np.ndarray, actions: Sequence[int], *, last: str = "") -> str | None:
+    """Return the fault that breaks law 7 of `games.core` in a position with these legal actions, or None.
+
+    `last`: notation of the move that led there, which is seldom legal again; empty at the start.
+    """
     for action in actions:
         name = game.action_name(state, action)
         if not isinstance(name, str) or name.replace(",", " ").split() != [name]:
@@ -26,19 +29,21 @@ def notation_fault(game: Game, state: np.ndarray, actions: Sequence[int]) -> str
             return f"action {action} is written {name!r}, which is rejected: {error}"
         if read != action:
             return f"action {action} is written {name!r}, which is parsed as {read}"
-    if (fault := _fault_of_nonsense(game, state)) is not None:
-        return fault
+    for text, allowed in ((_NONSENSE, ()), *([(last, actions)] if last else [])):
+        if (fault := _fault_of_text(game, state, text, allowed)) is not None:
+            return fault
     picture = game.draw(state)
     if not isinstance(picture, str):
         return f"draw returned {picture!r}; expected text"
     return None if picture.strip() else "draw returned an empty picture"
 
 
-def _fault_of_nonsense(game: Game, state: np.ndarray) -> str | None:
+def _fault_of_text(game: Game, state: np.ndarray, text: str, allowed: Sequence[int]) -> str | None:
+    """Return the fault in the parsing of a text that may be one of the `allowed` actions, or None."""
     try:
-        read = game.parse_action(state, _NONSENSE)
+        read = game.parse_action(state, text)
     except IllegalMove:
         return None
     except Exception as error:
-        return f"the text {_NONSENSE!r} raised {error!r}"
-    return f"the text {_NONSENSE!r} was parsed as action {read}"
+        return f"the text {text!r} raised {error!r}"
+    return None if read in allowed else f"the text {text!r} was parsed as action {read}, which is not legal here"

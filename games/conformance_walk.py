@@ -61,6 +61,7 @@ class Walk:
     def __init__(self, game: Game, spec: GameSpec, seed: int, record: Record) -> None:
         self.game, self.spec, self.seed, self.record = game, spec, seed, record
         self.moves: list[int] = []
+        self.last = ""  # notation of the last move
         self.state = _Guarded(spec.state_size, spec.state_dtype)
         with self._faults_reported():
             self.state = self._start()
@@ -91,6 +92,7 @@ class Walk:
                 self._fail(2, f"the game is not over after max_plies = {self.spec.max_plies} moves")
             chosen = int(rng.integers(len(look.actions)))
             self._check_secrecy(look, look.actions[chosen], look.actions[chosen - 1])
+            self.last = self.game.action_name(self.state.array, look.actions[chosen])
             self._play(look.actions[chosen])
             look = self._look(self.state.array)
             self._check_position(look)
@@ -254,7 +256,7 @@ class Walk:
 
     def _check_notation(self, actions: Sequence[int]) -> None:
         before = self.state.array.copy()
-        if (fault := notation_fault(self.game, self.state.array, actions)) is not None:
+        if (fault := notation_fault(self.game, self.state.array, actions, last=self.last)) is not None:
             self._fail(7, fault)
         if not np.array_equal(before, self.state.array):
             self._fail(2, "action_name, parse_action or draw changed the state")

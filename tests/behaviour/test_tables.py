@@ -14,6 +14,7 @@ import pytest
 import games
 from games import core
 from games.rock_paper_scissors import NAMES
+from zerofleet.agents.model.search_options import parse_search
 from zerofleet.cli.reproduce.drawings import draw_behaviour
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.uniform import UniformEvaluator
@@ -159,6 +160,17 @@ def test_models_without_a_random_choice_need_an_opening_for_each_game():
 
     with pytest.raises(InvalidRequest, match=r"there are 9 different openings of 1 plies.* use --games 9"):
         asyncio.run(play())
+
+
+def test_a_temperature_of_models_does_not_vary_the_games_of_agents():
+    sampled = MatchSettings(options=parse_search("temperature=1"))
+    fixed = Player("rhombus_search:1,ties=fixed")
+    rhombus = games.make("chinese_checkers_rhombus")
+    agents = Sitting(rhombus, (fixed, fixed), games=10, seed=1)
+    assert agents.repeats(sampled)
+    with pytest.raises(InvalidRequest, match="repeat one game"):
+        agents.require_variety(sampled)
+    assert not Sitting(rhombus, (fixed, Player.model(1)), games=10, seed=1).repeats(sampled)
 
 
 def test_random_plies_of_a_dealt_game_are_played_in_their_deal():

@@ -43,14 +43,15 @@ class Sitting:
             )
         if self.repeats(settings) and not self.opening_plies:
             raise InvalidRequest(
-                "models without a random choice repeat one game; add --opening-plies 2, or --search temperature=1"
+                "players without a random choice repeat one game; add --opening-plies 2, or for models --search temperature=1"
             )
 
     def repeats(self, settings: MatchSettings) -> bool:
         """Whether two games from one opening are the same game."""
         spec = self.game.spec()
         fixed = spec.information == "perfect" and all(player.repeats_itself for player in self.players)
-        return fixed and not settings.search(spec).temperature
+        samples = bool(settings.search(spec).temperature) and any(player.version is not None for player in self.players)
+        return fixed and not samples
 
 
 def logged_games(path: Path, newest: int) -> Iterator[FinishedGame]:
@@ -108,8 +109,8 @@ def _openings(sitting: Sitting, settings: MatchSettings, seed: int, seeds: Seque
         raise InvalidRequest(f"every opening of {sitting.opening_plies} plies ends the game; use fewer plies")
     if len(drawn) < sitting.games and sitting.repeats(settings):
         raise InvalidRequest(
-            f"there are {len(drawn):,} different openings of {sitting.opening_plies} plies, and models without a random choice "
-            f"repeat the game of each; add plies, or --search temperature=1, or use --games {len(drawn)}"
+            f"there are {len(drawn):,} different openings of {sitting.opening_plies} plies, and players without a random "
+            f"choice repeat the game of each; add plies, or for models --search temperature=1, or use --games {len(drawn)}"
         )
     if sitting.game.spec().information == "hidden":
         return list(islice(cycle(drawn), sitting.games))
