@@ -120,3 +120,10 @@ def test_a_game_with_too_many_positions_is_refused() -> None:
     agent = BestResponseAgent(GAME, make_agent("random", GAME), max_positions=100)
     with pytest.raises(InvalidRequest, match="more than 100 relevant positions"):
         agent.choose(GAME, games.new_state(GAME), np.random.default_rng(0))
+
+
+def test_a_game_with_too_many_plies_is_refused() -> None:
+    long = games.make("chinese_checkers_rhombus")
+    agent = make_agent("best_response:random", long)
+    with pytest.raises(InvalidRequest, match=r"best_response:random: a game of .* has too many plies to be searched"):
+        agent.choose(long, games.new_state(long), np.random.default_rng(0))

@@ -40,6 +40,18 @@ def test_a_table_in_a_pipe_is_not_truncated(capsys):
     assert lines[1].rstrip().endswith("7")
 
 
+@pytest.mark.parametrize("name", ["runs/[lr=0.1]", "runs/[/b]", "runs/:cat:"])
+def test_brackets_in_a_name_are_printed(capsys, name):
+    rows = screen.table(f"against {name}", title=f"duels of {name}")
+    rows.add_row(name)
+    screen.out().print(rows)
+    screen.out().print(f"{name} won")
+    screen.note(name)
+    captured = capsys.readouterr()
+    assert captured.out.count(name) == 4
+    assert captured.err == f"{name}\n"
+
+
 @pytest.mark.parametrize(("value", "filled"), [(-1.0, 0), (0.0, 10), (1.0, 20), (7.0, 20)])
 def test_the_length_of_a_value_bar_follows_the_value(value, filled):
     assert screen.value_bar(value).plain == "━" * filled + "─" * (20 - filled)

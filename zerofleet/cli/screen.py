@@ -41,7 +41,9 @@ def notes() -> Console:
 
 @functools.cache
 def _console(is_terminal: bool, *, to_errors: bool) -> Console:
-    return Console(stderr=to_errors, highlight=False, soft_wrap=not is_terminal, width=None if is_terminal else PIPE_COLUMNS)
+    width = None if is_terminal else PIPE_COLUMNS
+    # A name, such as that of a run directory, may hold brackets, which rich would take for markup.
+    return Console(stderr=to_errors, markup=False, emoji=False, highlight=False, soft_wrap=not is_terminal, width=width)
 
 
 def note(text: str) -> None:
@@ -121,6 +123,7 @@ def meter(label: str, total: int | None = None) -> Iterator[Meter]:
     if not sys.stderr.isatty():
         yield Meter(label, total, None)
         return
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
+    named = TextColumn("{task.description}", markup=False)
+    columns = [named, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
     with Progress(*columns, console=notes(), transient=True) as progress:
         yield Meter(label, total, progress)

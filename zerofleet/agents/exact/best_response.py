@@ -47,11 +47,16 @@ class BestResponseAgent:
         self._lock = threading.Lock()
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
-        """See `zerofleet.agents.Agent`; raises `InvalidRequest` if the game has too many positions."""
+        """See `zerofleet.agents.Agent`; raises `InvalidRequest` if the game has too many positions or plies."""
         player = core.to_move(game, state)
         actions = legal(game, state)
         with self._lock:
-            values = np.array([self._value(game, _after(game, state, action), player) for action in actions])
+            try:
+                values = np.array([self._value(game, _after(game, state, action), player) for action in actions])
+            except RecursionError:
+                raise InvalidRequest(
+                    f"{self.name}: a game of {game} has too many plies to be searched; use a smaller game"
+                ) from None
             nodes = len(self._known)
         best = np.flatnonzero(values >= values.max() - _EQUAL)
         return Choice(actions[int(rng.choice(best))], nodes, float(values.max()))
