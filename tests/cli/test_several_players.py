@@ -81,6 +81,15 @@ def test_a_secret_choice_of_a_duel_is_shown_after_the_choice_of_the_user():
     assert [part.count("(random) plays") for part in parts[1:]] == [1, 1, 1]
 
 
+def test_undo_lets_the_others_choose_again_who_chose_before_the_user():
+    game = make("rock_paper_scissors", turns=30)
+    shown, session = sit(game, ["rock", *("undo", "rock") * 12], seat=1)
+    assert len(session.moves) == 3  # a round, and the choice of the next one
+    told = [line.split()[-1] for line in shown.splitlines() if line.startswith("player 1 (random) plays")]
+    assert len(told) == 13
+    assert len(set(told)) > 1
+
+
 def test_undo_takes_back_a_whole_round():
     game = make("rock_paper_scissors", turns=3)
     _, session = sit(game, ["rock", "undo"], seat=0)

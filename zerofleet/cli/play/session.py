@@ -285,6 +285,9 @@ class Session:
             self._say("you have no move to take back", style="red")
             return
         del self.moves[mine[-1] :]
+        secret = core.round_of(self._game, self._state())
+        while secret >= 0 and self.moves and core.round_of(self._game, self._state(len(self.moves) - 1)) == secret:
+            self.moves.pop()  # a choice of another player for this round, which the user has seen since
         self._told = min(self._told, len(self.moves))
         self._continue()
 
