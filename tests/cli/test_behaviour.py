@@ -106,6 +106,7 @@ def test_a_table_is_drawn(zerofleet, run, tmp_path, table):
         (("lines", "random"), "games that are played now need a game"),
         (("openings", "random", "--game", "take_six"), "games with one initial position, and take_six deals it"),
         (("openings", "random", "--game", "tic_tac_toe", "--opening-plies", "2"), "the first moves would be random"),
+        (("lines", "random", "--game", "tic_tac_toe", "--search", "c=2"), "--search: no player is a model"),
         (("lines", "--opening-plies", "0"), "--opening-plies: the games of a run are stored, not played; name players"),
         (("lines", "--simulations", "8"), "--simulations: the games of a run are stored, not played; name players"),
         (("lines", "--search", "c=2"), "--search: the games of a run are stored, not played; name players"),

@@ -49,6 +49,8 @@ def test_the_match_table_shows_seats_points_interval_and_elo(zerofleet, tmp_path
         (("champion", "random"), "there is no run of tic_tac_toe"),
         (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
         (("random", "perfect", "--games", "0"), "want 1 or more"),
+        (("random", "perfect", "--simulations", "8"), "--simulations: no player is a model; an agent with a search"),
+        (("random", "perfect", "--search", "c=2"), "--search: no player is a model; an agent with a search"),
         (("random", "perfect", "--alpha", "0.01"), "--alpha: there is no test; add --sprt ELO0,ELO1"),
         (("random", "perfect", "--beta", "0.01"), "--beta: there is no test; add --sprt ELO0,ELO1"),
         (("random", "perfect", "--openings", "none.txt", "--opening-plies", "2"), "--opening-plies: --openings is given too"),

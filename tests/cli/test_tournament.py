@@ -99,7 +99,6 @@ def test_duels_are_written_as_csv_and_ratings_are_drawn(zerofleet, tmp_path):
         (("random", "perfect", "--csv", "none/duels.csv"), "none/duels.csv cannot be written"),
         (("random", "perfect", "--openings", "none.txt"), "openings cannot be read"),
         (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
-        (("random", "perfect", "--openings", "none.txt", "--opening-plies", "2"), "--opening-plies: --openings is given too"),
     ],
 )
 def test_an_invalid_tournament_is_rejected_with_one_error_line(zerofleet, words, said):

@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from games.core import Game
     from zerofleet.storage.runs import RunPaths
+    from zerofleet.strength.matches import Player
 
 __all__ = [
     "LAST_SEED",
@@ -20,7 +21,6 @@ __all__ = [
     "InProcess",
     "Json",
     "OpeningFile",
-    "OpeningPlies",
     "Parameters",
     "Preset",
     "RunDir",
@@ -35,8 +35,8 @@ __all__ = [
     "chosen_simulations",
     "chosen_time",
     "game_or_that_of_run",
-    "opening_plies_beside",
     "read_parameters",
+    "refuse_search_without_model",
 ]
 
 PRESETS = ("tiny", "laptop", "gpu")
@@ -93,13 +93,6 @@ InProcess = Annotated[
     bool,
     typer.Option("--in-process", help="Evaluate models in this process instead of an inference server; perceptrons only."),
 ]
-OPENING_PLIES = 2
-OpeningPlies = Annotated[
-    int | None,
-    typer.Option(
-        "--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.", show_default=f"{OPENING_PLIES}"
-    ),
-]
 OpeningFile = Annotated[
     Path | None,
     typer.Option(
@@ -125,15 +118,6 @@ def read_parameters(settings: Sequence[str] | None) -> dict[str, str]:
     return parameters
 
 
-def opening_plies_beside(file: Path | None, given: int | None) -> int:
-    """Return the number of random plies of `--opening-plies`; raises a usage error for one beside a file of openings."""
-    if file is not None and given is not None:
-        raise typer.BadParameter(
-            "--openings is given too, whose lines are the openings; leave one out", param_hint="--opening-plies"
-        )
-    return OPENING_PLIES if given is None else given
-
-
 def chosen_time(text: str | None, simulations: int | None) -> float | None:
     """Return the time of `--time` in seconds; None without one. Raises a usage error, also for two budgets."""
     if text is None:
@@ -156,6 +140,16 @@ def chosen_simulations(game: Game, given: int | None) -> int:
     from zerofleet.search.settings import default_simulations  # noqa: PLC0415  (as `announced_game`)
 
     return default_simulations(game.spec())
+
+
+def refuse_search_without_model(players: Sequence[Player], simulations: int | None, search: str) -> None:
+    """Raise a usage error for `--simulations` or `--search`, the search of models, where no player is one."""
+    for option, given in (("--simulations", simulations), ("--search", search or None)):
+        if given is not None and all(player.version is None for player in players):
+            raise typer.BadParameter(
+                "no player is a model; an agent with a search has it in its name, such as uct:200 or mcts:200,model=champion",
+                param_hint=option,
+            )
 
 
 def announced_game(name: str, parameters: Mapping[str, str]) -> Game:

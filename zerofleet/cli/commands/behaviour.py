@@ -26,6 +26,7 @@ from zerofleet.cli.options import (
     chosen_game,
     chosen_run,
     chosen_simulations,
+    refuse_search_without_model,
 )
 from zerofleet.contracts.naming import is_version, model_name
 from zerofleet.errors import InvalidRequest
@@ -130,6 +131,7 @@ def behaviour(
         budget = chosen_simulations(game, simulations)
         play = MatchSettings(simulations=budget, slots=min(SLOTS, games), options=parse_search(search))
         each = entrants(players, game, run_dir, note=screen.note)
+        refuse_search_without_model(each.players, simulations, search)
         sitting = Sitting(game, _seated(each, game), games, seed, opening_plies or 0)
         source = _play(sitting, each, play, in_process=in_process)
     else:

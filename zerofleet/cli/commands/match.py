@@ -18,7 +18,6 @@ from zerofleet.cli.options import (
     InProcess,
     Json,
     OpeningFile,
-    OpeningPlies,
     Parameters,
     RunDir,
     Search,
@@ -26,7 +25,7 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
-    opening_plies_beside,
+    refuse_search_without_model,
 )
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches import (
@@ -47,6 +46,7 @@ from zerofleet.supervisor.entrants import Entrants, entrants, evaluator_of, run_
 __all__ = ["match"]
 
 GAMES = 100
+OPENING_PLIES = 2
 RISK = 0.05
 """Probability of either error of a sequential test."""
 MOST_GAMES_OF_A_TEST = 20_000  # far more than a test of a relevant difference takes
@@ -72,7 +72,16 @@ def match(
     ] = None,
     simulations: Simulations = None,
     search: Search = "",
-    opening_plies: OpeningPlies = None,
+    opening_plies: Annotated[
+        int | None,
+        typer.Option(
+            "--opening-plies",
+            metavar="K",
+            min=0,
+            help="Random plies of each group's opening.",
+            show_default=f"{OPENING_PLIES}",
+        ),
+    ] = None,
     openings: OpeningFile = None,
     sprt: Annotated[
         str | None,
@@ -106,7 +115,11 @@ def match(
     """
     game = game_or_that_of_run(game_name, parameters, run_dir or run_named_in((first, second)))
     test = _sprt(sprt, alpha, beta)
-    plies = opening_plies_beside(openings, opening_plies)
+    if openings is not None and opening_plies is not None:
+        raise typer.BadParameter(
+            "--openings is given too, which lists the openings; leave one out", param_hint="--opening-plies"
+        )
+    plies = OPENING_PLIES if opening_plies is None else opening_plies
     most = games or (MOST_GAMES_OF_A_TEST if test else GAMES)
     play = MatchSettings(simulations=chosen_simulations(game, simulations), options=parse_search(search))
     play.search(game.spec())  # rejects options that do not suit the game
@@ -114,6 +127,7 @@ def match(
     rule: StoppingRule = FixedGames() if test is None else SequentialTest(test)
     chosen = entrants((first, second), game, run_dir, note=screen.note, several_runs=True)
     players = _opponents(chosen, control=control)
+    refuse_search_without_model(players, simulations, search)
     terms = terms_of_games(game, players, games=most, seed=seed, opening_plies=plies, openings=lines)
     met = asyncio.run(_play(terms, chosen, play, rule, in_process=in_process))
     summary = met.summary()

@@ -23,7 +23,6 @@ from zerofleet.cli.options import (
     GameOrRun,
     Json,
     OpeningFile,
-    OpeningPlies,
     Parameters,
     RunDir,
     Search,
@@ -31,7 +30,6 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
-    opening_plies_beside,
 )
 from zerofleet.evaluators.of_runs import evaluating_runs
 from zerofleet.processors import usable_cores
@@ -71,7 +69,9 @@ def tournament(
     ] = None,
     simulations: Simulations = None,
     search: Search = "",
-    opening_plies: OpeningPlies = None,
+    opening_plies: Annotated[
+        int, typer.Option("--opening-plies", metavar="K", min=0, help="Random plies of each group's opening.")
+    ] = 2,
     openings: OpeningFile = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="Seat two players per game even where there are more seats.")] = False,
     workers: Annotated[
@@ -103,7 +103,7 @@ def tournament(
         players=chosen.players,
         games=games,
         seed=seed,
-        opening_plies=opening_plies_beside(openings, opening_plies),
+        opening_plies=opening_plies,
         simulations=budget,
         search=str(options) if has_model else search,
         given_openings=None if openings is None else read_openings(game, openings),
