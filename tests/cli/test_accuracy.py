@@ -237,6 +237,7 @@ def test_an_agent_with_a_model_is_graded_like_any_other_agent(zerofleet, run_wit
         (("random", "--game", "take_six"), "two players"),
         (("random", "--game", "tic_tac_toe", "--stored"), "there is no run of tic_tac_toe"),
         (("random", "--game", "tic_tac_toe", "--stored", "--from", "missing.txt"), "give one of them"),
+        (("random", "--game", "tic_tac_toe", "--first-ply", "2", "--from", "missing.txt"), "--from names them; leave one out"),
         (("random", "--game", "tic_tac_toe", "--max-nodes", "100"), "omit --max-nodes"),
     ],
 )

@@ -168,6 +168,8 @@ def accuracy(
         raise InvalidRequest(f"{game} is solved by a table of its positions, without a limit of nodes; omit --max-nodes")
     if stored and positions_file is not None:
         raise InvalidRequest("--stored and --from both name the positions; give one of them")
+    if first_ply and positions_file is not None:
+        raise InvalidRequest("--first-ply is for positions that are drawn, and --from names them; leave one out")
     given = None
     if positions_file is not None:
         filed = [one.moves for one in read_positions(game, positions_file)]
