@@ -166,16 +166,10 @@ def accuracy(
     perfect = yardstick(game, max_nodes=max_nodes or MAX_NODES)
     if max_nodes is not None and not fits(game):
         raise InvalidRequest(f"{game} is solved by a table of its positions, without a limit of nodes; omit --max-nodes")
-    if stored and positions_file is not None:
-        raise InvalidRequest("--stored and --from both name the positions; give one of them")
-    if first_ply and positions_file is not None:
-        raise InvalidRequest("--first-ply is for positions that are drawn, and --from names them; leave one out")
-    given = None
     if positions_file is not None:
-        filed = [one.moves for one in read_positions(game, positions_file)]
-        given = _Given("file", filed_set(positions_file.name, filed), filed)
-    elif stored:
-        given = _stored(game, run_dir, count=positions, seed=seed, first_ply=first_ply)
+        given = _filed(game, positions_file, stored=stored, first_ply=first_ply)
+    else:
+        given = _stored(game, run_dir, count=positions, seed=seed, first_ply=first_ply) if stored else None
     known = drawn_set(positions, seed=seed, first_ply=first_ply) if given is None else given.name
     known += "" if max_nodes is None else f", at most {max_nodes:,} nodes"
     request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, given)
@@ -211,6 +205,16 @@ def accuracy(
         paths, version = player_asked.version
         append_accuracy(paths, MeasuredAccuracy(version=version, measured_at=datetime.now(UTC), accuracy=found))
         screen.note(f"recorded in {accuracy_file(paths)}")
+
+
+def _filed(game: Game, file: Path, *, stored: bool, first_ply: int) -> _Given:
+    """Return the positions of a file. Raises `InvalidRequest`, also beside options that choose positions."""
+    if stored:
+        raise InvalidRequest("--stored and --from both name the positions; give one of them")
+    if first_ply:
+        raise InvalidRequest("--first-ply is for positions that are drawn, and --from names them; leave one out")
+    filed = [one.moves for one in read_positions(game, file)]
+    return _Given("file", filed_set(file.name, filed), filed)
 
 
 def _stored(game: Game, run_dir: Path | None, *, count: int, seed: int, first_ply: int) -> _Given:
