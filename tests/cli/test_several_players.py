@@ -81,6 +81,12 @@ def test_a_secret_choice_of_a_duel_is_shown_after_the_choice_of_the_user():
     assert [part.count("(random) plays") for part in parts[1:]] == [1, 1, 1]
 
 
+def test_a_resignation_does_not_show_a_choice_that_is_still_secret():
+    shown, session = sit(make("rock_paper_scissors", turns=3), ["rock", "resign"], seat=1)
+    assert len(session.moves) == 3  # player 1 has chosen for the second turn
+    assert len(shown.partition("moves: ")[2].strip().split(",")) == 2
+
+
 def test_undo_lets_the_others_choose_again_who_chose_before_the_user():
     game = make("rock_paper_scissors", turns=30)
     shown, session = sit(game, ["rock", *("undo", "rock") * 12], seat=1)

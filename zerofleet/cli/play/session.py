@@ -231,7 +231,7 @@ class Session:
         self._resigned = True
         others = " and ".join(player_name(self._game, s).plain for s in range(self._game.spec().num_players) if s != self._seat)
         self._say(f"You resign against {others} ({self._opponent.name}).", style="bold red")
-        self._say(f"moves: {','.join(self._names())}")
+        self._say(f"moves: {','.join(self._names()[: self._told])}")  # without secret ones: undo takes the resignation back
 
     def _set_up(self, text: str) -> None:
         try:
