@@ -166,10 +166,11 @@ def accuracy(
     perfect = yardstick(game, max_nodes=max_nodes or MAX_NODES)
     if max_nodes is not None and not fits(game):
         raise InvalidRequest(f"{game} is solved by a table of its positions, without a limit of nodes; omit --max-nodes")
+    given = None
     if positions_file is not None:
         given = _filed(game, positions_file, stored=stored, first_ply=first_ply)
-    else:
-        given = _stored(game, run_dir, count=positions, seed=seed, first_ply=first_ply) if stored else None
+    elif stored:
+        given = _stored(game, run_dir, count=positions, seed=seed, first_ply=first_ply)
     known = drawn_set(positions, seed=seed, first_ply=first_ply) if given is None else given.name
     known += "" if max_nodes is None else f", at most {max_nodes:,} nodes"
     request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, given)
