@@ -198,7 +198,8 @@ class ReadingEndpoints:
         (pair, game), ply = game_of_match(request), number_of(request, "ply", 0, 0, 1 << 31)
         state = await asyncio.to_thread(lambda: run.match_position(match_id, pair=pair, number=game, ply=ply))
         picture = await asyncio.to_thread(svg.picture, run.game, state)
-        return Response(picture, media_type="image/svg+xml", headers={"Cache-Control": f"private, max-age={BOARD_AGE_S}"})
+        headers = {"Cache-Control": "no-store"}  # a run that is made again has a match of the same id
+        return Response(picture, media_type="image/svg+xml", headers=headers)
 
     async def _run(self, request: Request) -> OpenRun:
         return await asyncio.to_thread(self._catalogue.get, request.path_params["run"])

@@ -77,6 +77,20 @@ def test_an_address_opens_the_pair_game_and_ply_that_it_names_and_follows_the_re
     expect(page.locator("#to-tree")).to_have_attribute("href", f"/tree?run={with_match}&game=tic_tac_toe&moves=")
 
 
+def test_a_game_of_a_pair_has_its_own_boards_while_the_game_before_it_goes_on(
+    open_page: Opener, copied: Callable[[str], Path]
+) -> None:
+    root, game = copied("begun"), games.make("tic_tac_toe")
+    events = sample_match(game, RULE, match_id="gate/2/1/1", version=2, opponent=1, groups=1, status=None)
+    del events[next(place for place, one in enumerate(events) if one.event == "game")]
+    EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite(events)
+    page = open_page("/runs/begun/matches#id=gate%2F2%2F1%2F1&pair=1&game=2&ply=2")
+    expect(page.locator("#pair figcaption")).to_contain_text("Game 2: version 2 on seat 2")
+    expect(page.locator("#position")).to_contain_text("position 2")
+    assert page.url.endswith("&pair=1&game=2&ply=2")
+    page.wait_for_function("() => document.getElementById('board-0').naturalWidth > 0")
+
+
 @pytest.mark.parametrize(("kind", "begins"), [("GIF", b"GIF89a"), ("JSONL", b'{"line": "game"')])
 def test_the_chosen_game_of_a_match_is_exported(
     open_page: Opener, with_match: str, tmp_path: Path, kind: str, begins: bytes

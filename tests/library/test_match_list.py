@@ -230,6 +230,23 @@ def test_a_game_that_ended_since_an_open_match_was_read_has_positions(opened: Op
     assert opened.match_position("gate/2/1/1", pair=pair, number=2, ply=0) is not None
 
 
+def test_a_game_of_a_pair_keeps_its_number_while_the_game_before_it_goes_on(opened: OpenRun) -> None:
+    events, match_id = gate_match(2), "gate/2/1/1"
+    first, second = [place for place, one in enumerate(events) if one.event == "game"][:2]
+    journal = EventJournal(opened.paths.gatekeeper / JOURNAL_FILE, model=MODEL)
+    journal.rewrite([*events[:first], events[second]])
+    (pair,) = opened.match(match_id).games
+    assert [(one.number, one.seats) for one in pair.games] == [(2, (2,))]
+    with pytest.raises(InvalidRequest):
+        opened.match_position(match_id, pair=1, number=1, ply=0)
+    before = opened.match_position(match_id, pair=1, number=2, ply=4)
+    journal.append(events[first])
+    (pair,) = opened.match(match_id).games
+    assert [(one.number, one.seats) for one in pair.games] == [(1, (1,)), (2, (2,))]
+    assert opened.match_position(match_id, pair=1, number=2, ply=4).tolist() == before.tolist()
+    assert opened.match_game(match_id, pair=1, number=2).result.seating == (1, 0)
+
+
 @pytest.mark.slow
 def test_threads_that_read_a_growing_run_find_what_a_fresh_look_finds(opened: OpenRun) -> None:
     events = gate_match(2)

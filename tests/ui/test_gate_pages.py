@@ -218,6 +218,11 @@ async def test_every_position_of_a_match_is_drawn(gate):
         assert board.text.count("<text") == 6 + ply  # the names of columns and rows, and the marks
 
 
+async def test_no_browser_keeps_a_board_of_a_match_whose_id_a_run_that_is_made_again_has_too(gate):
+    board = await gate.get("/api/v1/runs/rated/match/board", params={"id": MATCH})
+    assert board.headers["cache-control"] == "no-store"
+
+
 @pytest.mark.parametrize("kind", ["gif", "png"])
 async def test_a_game_of_a_match_is_a_picture_file_with_the_name_of_its_place(gate, kind):
     answer = await gate.get("/api/v1/runs/rated/match/export", params={"id": MATCH, "pair": 2, "game": 2, "kind": kind})

@@ -29,11 +29,11 @@ function histogram(pairs) {
       svg("text", { x: 19 * i + 8, y: 35, class: "middle" }, `${number}`)]));
 }
 
-const board = (pair, place, at) => `${path("runs", run, "match", "board")}?${query({ id: detail.id, pair: pair.number, game: place + 1, ply: at })}`;
+const board = (pair, place, at) => `${path("runs", run, "match", "board")}?${query({ id: detail.id, pair: pair.number, game: pair.games[place].number, ply: at })}`;
 const longest = (pair) => Math.max(...pair.games.map(({ moves }) => moves.length));
 
 /** Write pair, game and ply into the address, which opens them again. */
-const remember = () => history.replaceState(null, "", `#${query({ id: detail.id, pair: shown.number, game: chosen + 1, ply })}`);
+const remember = () => history.replaceState(null, "", `#${query({ id: detail.id, pair: shown.number, game: shown.games[chosen].number, ply })}`);
 
 /** Choose the game of the pair that the address names and the buttons export. */
 function choose(place) {
@@ -61,7 +61,7 @@ function step(pair, number) {
 
 /** Return the part about the chosen game: its files, and why it has no curve of values. */
 const files = () => [
-  exports((kind) => `${path("runs", run, "match", "export")}?${query({ id: detail.id, pair: shown.number, game: chosen + 1, kind })}`),
+  exports((kind) => `${path("runs", run, "match", "export")}?${query({ id: detail.id, pair: shown.number, game: shown.games[chosen].number, kind })}`),
   el("p", { class: "dim" }, "The journal keeps moves and scores of the games of a match, without their searches: there is no curve of values. ", el("a", { id: "to-tree" }, "Tree of this position")),
 ];
 
@@ -78,7 +78,7 @@ function openPair(pair, { place = 0, at = pair.opening_plies } = {}) {
       el("button", { type: "button", onclick: () => step(pair, ply + 1), "aria-label": "Next position" }, "›"),
       el("span", { id: "position", class: "dim", "aria-live": "polite" })),
     el("div", { class: "games-of-pair" }, pair.games.map((played, i) => el("figure", {},
-      el("figcaption", {}, el("label", {}, el("input", { type: "radio", name: "game", value: i + 1, onchange: () => choose(i) }), ` Game ${i + 1}`), `: version ${detail.version} on seat ${played.seats.join(", ")} ${played.points > 0.5 ? "won" : played.points < 0.5 ? "lost" : "drew"}, ${played.moves.length} plies`),
+      el("figcaption", {}, el("label", {}, el("input", { type: "radio", name: "game", value: played.number, onchange: () => choose(i) }), ` Game ${played.number}`), `: version ${detail.version} on seat ${played.seats.join(", ")} ${played.points > 0.5 ? "won" : played.points < 0.5 ? "lost" : "drew"}, ${played.moves.length} plies`),
       el("div", { class: "board-frame" }, el("img", { id: `board-${i}`, class: "board" })),
       el("p", { class: "dim mono" }, played.moves.join(" "))))), ...files());
   step(pair, at);
@@ -101,7 +101,7 @@ async function named(asked) {
 function place(asked) {
   const number = (name, usual) => (/^\d+$/.test(asked.get(name) ?? "") ? Number(asked.get(name)) : usual);
   const pair = detail.games.find((one) => one.number === number("pair", detail.games[0].number)) ?? detail.games[0];
-  return [pair, { place: number("game", 1) - 1, at: number("ply", pair.opening_plies) }];
+  return [pair, { place: pair.games.findIndex((one) => one.number === number("game", 1)), at: number("ply", pair.opening_plies) }];
 }
 
 async function open(row, asked = new URLSearchParams()) {

@@ -15,7 +15,7 @@ from games.core import State
 from games.positions import parameters_text, replay
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.game_export import GameCourse, GameFile, export_course
-from zerofleet.library.match_list import StoredMatch, deal_seed, games_by_group
+from zerofleet.library.match_list import StoredMatch, deal_seed, game_number, games_by_group
 from zerofleet.library.stored_games import MoveView
 from zerofleet.strength.matches import GameResult, Player, points
 
@@ -71,9 +71,10 @@ def export_match_game(
 
 def _result(stored: StoredMatch, pair: int, number: int) -> GameResult:
     played = games_by_group(stored.board).get(pair - 1, [])
-    if not 1 <= number <= len(played):
+    found = next((one for one in played if game_number(stored.board, one) == number), None)
+    if found is None:
         raise InvalidRequest(f"match {stored.board.terms.match_id} has no game {number} of pair {pair}")
-    return played[number - 1]
+    return found
 
 
 def _lines(played: PlayedGame) -> list[dict[str, object]]:

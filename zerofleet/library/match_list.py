@@ -36,6 +36,7 @@ __all__ = [
     "StoredMatch",
     "deal_seed",
     "find_matches",
+    "game_number",
     "games_by_group",
     "match_detail",
     "stored_match_of",
@@ -45,6 +46,8 @@ __all__ = [
 class MatchGame(Value):
     """Game of a match."""
 
+    number: int
+    """Number of the game of its pair, from 1: the place of its seating, also while games before it are missing."""
     seats: tuple[int, ...]
     """Seats of the version, from 1."""
     moves: tuple[str, ...]
@@ -316,6 +319,11 @@ def games_by_group(board: Scoreboard) -> dict[int, list[GameResult]]:
     return found
 
 
+def game_number(board: Scoreboard, result: GameResult) -> int:
+    """Return the number of a game of its group, from 1, which is the same before and after the others end."""
+    return board.terms.seatings.index(result.seating) + 1
+
+
 def _pairs(board: Scoreboard, counted: int) -> list[MatchPair]:
     pairs = []
     for group, results in games_by_group(board).items():
@@ -335,6 +343,7 @@ def _pairs(board: Scoreboard, counted: int) -> list[MatchPair]:
 
 def _game(board: Scoreboard, result: GameResult, share: float) -> MatchGame:
     return MatchGame(
+        number=game_number(board, result),
         seats=tuple(seat for seat, player in enumerate(result.seating, start=1) if player == 0),
         moves=tuple(move_names(board.terms.game, result.moves, deal_seed(board, result.group))),
         scores=result.scores,
