@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel
@@ -86,16 +86,13 @@ class Comparisons:
         Cancellation: it ends, a server without another user is stopped, and nothing is kept.
         """
         weights = await asyncio.to_thread(_weights, wish)
+        wish = await asyncio.to_thread(_pinned, wish)
         key = (wish.run.name, *weights, wish.sample, wish.moves)
         async with self._turn:
             if key not in self._kept:
-                found = await self._compute(wish)
-                self._kept[key] = found
-                if found.chosen.before is not None:  # the permalink of a sample names the games that it was taken from
-                    pinned = Sample(wish.sample.positions, wish.sample.seed, found.chosen.before)
-                    self._kept[(wish.run.name, *weights, pinned, wish.moves)] = found
+                self._kept[key] = await self._compute(wish)
             self._kept.move_to_end(key)
-            while len({id(one) for one in self._kept.values()}) > self._most_kept:
+            while len(self._kept) > self._most_kept:
                 self._kept.popitem(last=False)
             return self._kept[key]
 
@@ -207,6 +204,17 @@ def _wish(run: OpenRun, request: Request) -> Wish:
     if first == second:
         raise InvalidRequest(f"version {first} cannot be compared with itself; choose another version")
     return Wish(run, (first, second), sample, moves_in(request, MOST_TEXT))
+
+
+def _pinned(wish: Wish) -> Wish:
+    """Return a wish that names the games of its sample: the newest ones are others when the run has stored more.
+
+    Raises `RunDirectoryError`.
+    """
+    if wish.moves:
+        return wish
+    before, _ = wish.run.newest_logged(0, before=wish.sample.before)
+    return replace(wish, sample=replace(wish.sample, before=before))
 
 
 def _weights(wish: Wish) -> tuple[str, ...]:

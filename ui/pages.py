@@ -27,9 +27,19 @@ RUN_PAGES = ("overview", "curves", "ladder", "models", "matches", "games", "watc
 COOKIE_AGE_S = 30 * 24 * 3600
 
 
+class _StaticFiles(StaticFiles):
+    """Files that a browser asks for again: modules of two releases do not fit together, and their addresses are the same."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        """Return a file, or that the browser has it."""
+        answer = super().file_response(*arguments, **options)
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
+
+
 def static_files() -> Mount:
     """Return the route of style sheets, modules and vendored libraries."""
-    return Mount("/static", StaticFiles(directory=HERE / "static"))
+    return Mount("/static", _StaticFiles(directory=HERE / "static"))
 
 
 class Pages:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 import games
 from zerofleet.contracts.gate_events import StatusChanged, Submitted
@@ -85,6 +87,21 @@ def test_order_line_and_refusal_are_those_of_the_form(open_page: Opener, pair: s
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("#notice")).to_contain_text("move 2")
     expect(page.locator("#positions")).to_be_hidden()
+
+
+def test_the_tree_of_a_position_is_searched_at_once(open_page: Opener, pair: str) -> None:
+    page = open_page(f"/runs/{pair}/compare?first=1&second=2&positions=24")
+    cards(page, 12)
+    asked: list[dict[str, object]] = []
+
+    def search_without_model(route: Route) -> None:
+        asked.append(route.request.post_data_json)
+        route.continue_(post_data=json.dumps(asked[0] | {"model": "none"}))
+
+    page.route("**/api/v1/studies", search_without_model)
+    page.locator("#boards li").first.get_by_role("link", name="Tree").click()
+    expect(page.locator("#state")).to_have_text(re.compile("searched|proven"))
+    assert [(one["model"], "uid" in one) for one in asked] == [("model:1", True)]
 
 
 def test_a_version_that_is_gone_is_named(open_page: Opener, pair: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -182,6 +183,18 @@ async def test_the_permalink_of_a_sample_finds_the_kept_comparison(counted, open
     await comparisons.compared(Wish(opened, (1, 2), Sample(20, seed=1), ""))
     assert await comparisons.compared(Wish(opened, (1, 2), Sample(20), "")) is not found  # it made room
     assert len(began) == 3
+
+
+async def test_a_comparison_in_the_newest_games_counts_those_that_were_stored_since(counted, folder, tmp_path, append_game):
+    shutil.copytree(folder / "pair", tmp_path / "pair")
+    run, comparisons = OpenRun("pair", RunPaths(tmp_path / "pair")), Comparisons(ModelServers())
+    counted[1].set()
+    first = await comparisons.compared(Wish(run, (1, 2), Sample(20), ""))
+    append_game(tmp_path / "pair", 99)
+    later = await comparisons.compared(Wish(run, (1, 2), Sample(20), ""))
+    assert (first.chosen.before, later.chosen.before) == (9, 10)
+    assert await comparisons.compared(Wish(run, (1, 2), Sample(20, before=9), "")) is first
+    run.close()
 
 
 class Leaving:

@@ -34,6 +34,15 @@ async def test_every_answer_has_the_strict_policy(client, path):
     assert headers["x-content-type-options"] == "nosniff"
 
 
+async def test_a_browser_asks_for_a_module_again_so_that_modules_of_two_releases_never_meet(client):
+    answer = await client.get("/static/common.js")
+    known = await client.get("/static/common.js", headers={"If-None-Match": answer.headers["etag"]})
+    assert [(one.status_code, one.headers["cache-control"]) for one in (answer, known)] == [
+        (200, "no-cache"),
+        (304, "no-cache"),
+    ]
+
+
 @pytest.mark.parametrize("path", PAGES)
 async def test_a_page_has_neither_inline_scripts_nor_foreign_addresses(client, path):
     text = (await client.get(path)).text

@@ -61,6 +61,16 @@ async def test_a_directory_that_is_no_run_is_listed_with_its_fault(runs, tmp_pat
     assert "schema 99" in listed.unreadable[0].fault
 
 
+def test_a_link_to_a_run_elsewhere_of_the_same_name_as_another_one_hides_neither(runs, tmp_path):
+    for place in ("folder/a", "archive/a"):
+        shutil.copytree(runs / "golden", tmp_path / place)
+    (tmp_path / "folder" / "former").symlink_to(tmp_path / "archive" / "a", target_is_directory=True)
+    catalogue = Catalogue(tmp_path / "folder", None)
+    assert sorted(row.name for row in catalogue.runs().runs) == ["a", "former"]
+    assert catalogue.get("former").paths.root == tmp_path / "folder" / "former"
+    catalogue.close()
+
+
 @pytest.mark.skipif(os.name != "posix", reason="names of other systems are text")
 def test_a_directory_whose_name_is_no_text_is_listed_with_its_fault(tmp_path):
     directory = tmp_path / os.fsdecode(b"r\xff")

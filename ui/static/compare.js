@@ -1,5 +1,5 @@
 // Two versions beside each other; the address holds versions, sample and order, so that it can be kept and sent.
-import { bars, byId, count, el, fetchJson, notice, onward, path, patiently, percent, retire, run, signed, table } from "./common.js";
+import { bars, byId, count, el, fetchJson, game, notice, onward, path, patiently, percent, retire, run, signed, table } from "./common.js";
 
 const form = byId("begin"), asked = new URLSearchParams(location.search);
 const MOST_OFFERED = 500; // versions in the choices; the address takes any other one
@@ -66,10 +66,10 @@ function figures() {
 
 /** Return the links of a position: its replay and its tree. */
 function links(row) {
-  if (!row.uid) return [el("a", { href: `/tree?${query({ run, model: `model:${opinions.first}`, moves: row.moves.join(" ") })}` }, "Tree")];
+  if (!row.uid) return [el("a", { href: `/tree?${query({ run, game, model: `model:${opinions.first}`, moves: row.moves.join(" ") })}` }, "Tree")];
   return [
     el("a", { href: `/runs/${encodeURIComponent(run)}/games/${row.uid}#ply=${row.ply}` }, "Replay"), " ",
-    el("a", { href: `/tree?${query({ run, model: `model:${opinions.first}`, uid: row.uid, ply: row.ply })}` }, "Tree")];
+    el("a", { href: `/tree?${query({ run, game, model: `model:${opinions.first}`, uid: row.uid, ply: row.ply })}` }, "Tree")];
 }
 
 function card(row, place) {

@@ -90,13 +90,17 @@ class RunList(Value):
 
 
 def runs_in(folder: Path) -> dict[str, RunPaths]:
-    """Return the run directories of a folder by name, sorted: those with a run.json."""
-    return {run_name(path.parent): RunPaths(path.parent) for path in sorted(folder.glob("*/run.json"))}
+    """Return the run directories of a folder by name, sorted: those with a run.json. A link to one has the name of the link."""
+    return {_printed(path.parent.name): RunPaths(path.parent) for path in sorted(folder.glob("*/run.json"))}
 
 
 def run_name(root: Path) -> str:
     """Return the name of a run directory; invalid UTF-8 in it is escaped."""
-    return os.fsencode(root.resolve().name).decode(errors="backslashreplace")
+    return _printed(root.resolve().name)
+
+
+def _printed(name: str) -> str:
+    return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def list_runs(found: Mapping[str, RunPaths]) -> RunList:
