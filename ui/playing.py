@@ -210,6 +210,7 @@ class PlayEndpoints:
         table = self._table(request)
         if "wait" in request.query_params:
             await table.wait()
+            table = self._table(request)  # else a game that made room meanwhile would be one without a turn
         return await _seen(table)
 
     async def move(self, request: Request) -> BaseModel:

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
@@ -16,6 +17,7 @@ from playwright.sync_api import Page, Response, Route, expect
 import games
 from games.positions import encode_for, new_state
 from zerofleet.cli import main
+from zerofleet.storage.runs import RunDirectory
 
 Opener = Callable[..., Page]
 Keeper = Callable[[Page, str], None]
@@ -273,6 +275,14 @@ def test_a_drawn_position_is_played_on_from(open_page: Opener, keep: Keeper) -> 
     expect(found).to_contain_text("Positions of take_six cannot be drawn: the game has no rules that read a drawing")
     expect(stone).to_have_count(0)
     expect(page.get_by_role("button", name="Use this position")).to_be_disabled()
+
+
+def test_every_seat_of_a_run_with_more_players_than_usual_can_be_taken(open_page: Opener, runs: Path) -> None:
+    RunDirectory.create_or_open(runs / "four-players", "take_six", {"players": "4"}, preset="tiny", seed=1).close()
+    page = open_page("/play?run=four-players")
+    expect(page.locator("#notice")).to_be_hidden()
+    begin(page, seat="4")
+    expect(page.locator("#turn")).to_have_text("You are player 4 against random.")
 
 
 def draw_page(open_page: Opener, game: str, width: int) -> Page:

@@ -49,6 +49,16 @@ def test_further_measures_of_the_trainer_have_charts(
     keep(page, f"curves-measures-{scheme}")
 
 
+def test_a_number_is_rounded_before_its_unit_is_chosen(open_page: Opener) -> None:
+    page = open_page("/")
+    numbers = [999.4, 9994, 12_345, 999_400, 999_700, 999_700_000, 2e12]
+    shown = page.evaluate(
+        "async (all) => { const { compact } = await import('/static/common.js'); return all.map((one) => compact(one)); }",
+        numbers,
+    )
+    assert shown == ["999", "9994", "12.3 k", "999 k", "1.00 M", "1.00 G", "2.00 T"]
+
+
 def test_a_single_value_of_a_measure_is_visible_as_a_point(open_page: Opener, measured: str) -> None:
     page = open_page(f"/runs/{measured}/curves")
     chart = page.locator("section.chart", has=page.get_by_role("heading", name="Held-out games"))

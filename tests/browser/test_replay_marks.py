@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,7 @@ def test_a_game_of_full_searches_alone_has_no_marks_and_one_without_searches_sta
     page = open_page(f"{marked}/{FULL}")
     expect(page.locator("#searches")).to_have_text("Every move has a full search.")
     expect(page.locator("#moves sup")).to_have_count(0)
-    page.goto(f"{marked}/{BARE}")
+    page.goto(f"{marked}/{BARE}#ply=none")
+    expect(page.locator("#position")).to_have_text(re.compile(r"^Position (\d+) of \1, after"))
     expect(page.locator("#searches")).to_have_text("No move has a recorded search.")
     expect(page.locator("#moves sup")).to_have_count(0)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import httpx
 import pytest
+import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from ui.endpoints import API, Endpoint, routes
+from ui.endpoints import API, Endpoint, Fault, routes
+from ui.event_stream import Events, streamed
 from ui.faults import shown_fault
 
 
@@ -27,6 +29,17 @@ async def test_an_exception_in_the_rules_of_a_game_is_answered_with_rule_and_lin
     assert answer.status_code == 500
     assert answer.json()["error"].startswith("play of TicTacToe raised TypeError: ")
     assert "tic_tac_toe.py, line " in answer.json()["error"]
+
+
+async def test_a_stream_that_ends_by_a_defect_has_the_place_of_its_traceback_as_the_last_event() -> None:
+    async def fail() -> Events:
+        yield "job", Fault(error="none so far")
+        raise KeyError("slot")
+
+    with structlog.testing.capture_logs() as logged:
+        lines = [line async for line in streamed(fail()).body_iterator]
+    assert lines[-1] == 'event: fault\ndata: {"error":"a defect; the log of zerofleet ui has it"}\n\n'
+    assert [line["event"] for line in logged] == ["events.failed"]
 
 
 async def test_a_defect_is_left_to_the_server() -> None:

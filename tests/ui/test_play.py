@@ -14,7 +14,7 @@ from ui.catalogue import Catalogue
 from ui.model_servers import ModelServers
 from ui.playing import _view
 from ui.searches import Searches
-from ui.tables import Seats, Tables
+from ui.tables import Seats, Table, Tables
 from zerofleet.errors import Overloaded
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.testing import built_in_games
@@ -183,6 +183,27 @@ async def test_the_least_recently_used_game_makes_room(client):
     assert (await client.get(f"/api/v1/tables/{first['id']}")).status_code == 404
     assert (await client.get(f"/api/v1/tables/{third['id']}")).status_code == 200
     assert (await client.get(f"/api/v1/tables/{second['id']}")).status_code == 200
+
+
+async def test_a_wait_for_the_reply_in_a_game_that_made_room_ends_with_the_reason(client, monkeypatch):
+    waits, wait = asyncio.Event(), Table.wait
+
+    async def think(opponent, moves, **about):
+        await asyncio.Event().wait()
+
+    async def noted(table):
+        waits.set()
+        await wait(table)
+
+    monkeypatch.setattr("ui.tables.AgentOpponent.choose", think)
+    monkeypatch.setattr(Table, "wait", noted)
+    begun = (await client.post("/api/v1/tables", json={"game": "tic_tac_toe", "seat": 2})).json()
+    waiting = asyncio.create_task(client.get(f"/api/v1/tables/{begun['id']}?wait=1"))
+    await waits.wait()
+    for _ in range(2):  # the fixture allows two
+        await client.post("/api/v1/tables", json={"game": "tic_tac_toe"})
+    answer = await waiting
+    assert (answer.status_code, "made room" in answer.json()["error"]) == (404, True)
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,12 @@ async function asked(url, options) {
 
 const told = (answer) => answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
 
-/** Fetch JSON until `signal` aborts; the message of a failure is that of the server. */
+/** Fetch JSON until `signal` aborts; the message of a failure is that of the server, which has refused the request with `isRefusal`. */
 export async function fetchJson(url, body, { headers = {}, signal } = {}) {
   const answer = await asked(url, body === undefined ? { signal } : { method: "POST", signal, headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
   const content = await told(answer);
   signal?.throwIfAborted(); // then the content is incomplete
-  if (!answer.ok) throw new Error(content.error ?? answer.statusText);
+  if (!answer.ok) throw Object.assign(new Error(content.error ?? answer.statusText), { isRefusal: answer.status < 500 });
   return content;
 }
 
@@ -143,8 +143,8 @@ export function compact(value, unit = "") {
   if (value === null || value === undefined) return "–";
   if (unit === "share") return percent(value);
   if (unit === "bytes") return value > 2 ** 30 ? `${(value / 2 ** 30).toFixed(2)} GiB` : value >= 2 ** 20 || !value ? `${Math.round(value / 2 ** 20)} MiB` : `${Math.ceil(value / 1024)} KiB`;
-  const size = Math.abs(value);
-  const scaled = [[1e9, "G"], [1e6, "M"], [1e4, "k", 1e3]].find(([least]) => size >= least);
+  const size = Math.abs(Number(value.toPrecision(3))); // 999,700 is 1.00 M, not 1.00e+3 k
+  const scaled = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k", 1e3]].find(([least]) => size >= least);
   const text = scaled ? `${(value / (scaled[2] ?? scaled[0])).toPrecision(3)} ${scaled[1]}` : String(Number(value.toPrecision(size >= 1000 ? 4 : 3)));
   return text;
 }

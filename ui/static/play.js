@@ -1,6 +1,7 @@
 import { button, clear, layer, sign } from "./board.js";
 import { bars, byId, count, el, fetchJson, latest, notice, offer, path, patiently, percent, signed, table, whileWanted } from "./common.js";
 
+const ASK_AGAIN_MS = 2000; // after a lost connection, or a proxy's limit of time
 const asked = new URLSearchParams(location.search);
 const form = byId("begin"), beginning = latest(), previewing = latest(), watched = latest();
 let games = [], runs = [], now = null, clicked = [], begun = {}, advised = [];
@@ -10,7 +11,6 @@ function choose() {
   form.elements.game.disabled = Boolean(run);
   if (run) form.elements.game.value = run.game;
   form.elements.opponent.value = run?.champion ? "champion" : "random";
-  form.elements.seat.max = games.find(({ game }) => game === form.elements.game.value)?.players ?? 2;
   preview();
 }
 
@@ -56,7 +56,7 @@ async function ask(work, isWanted, text = "") {
   if (now.is_thinking) await reply();
 }
 
-/** Show the opponent's reply, unless the player has resigned or begun another game meanwhile. */
+/** Show the opponent's reply, unless the player has resigned or begun another game meanwhile; where no answer came, ask again. */
 async function reply() {
   const before = now, isSame = () => now === before;
   try {
@@ -66,6 +66,9 @@ async function reply() {
     notice("");
   } catch (error) {
     notice(error.message, true);
+    if (error.isRefusal) return;
+    await new Promise((resolve) => { setTimeout(resolve, ASK_AGAIN_MS); });
+    if (isSame()) await reply();
   }
 }
 
@@ -160,7 +163,7 @@ function show(view) {
   byId("board").onload = cells;
   byId("board").src = `${path("tables", now.id)}/board?number=${now.number}`;
   byId("board").alt = `Board after ${now.moves.length} moves${now.moves.length ? `, the last one ${now.moves.at(-1)}` : ""}`;
-  byId("state").textContent = now.is_over ? "over" : now.is_thinking ? `${now.opponent} thinks…` : "your move";
+  byId("state").textContent = now.is_over ? "over" : now.is_thinking ? `${now.opponent} thinks…` : now.is_turn ? "your move" : "";
   byId("turn").textContent = now.fault || (now.is_over ? outcome() : `You are player ${now.seat} against ${now.opponent}.`);
   byId("text").textContent = now.text;
   byId("undo").disabled = now.is_thinking || !now.moves.length;

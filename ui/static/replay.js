@@ -8,7 +8,11 @@ const ROWS = 12, HEAT_NAMED = 3, LEAST_PRIOR = 0.01, MOST_OTHERS = 3;
 const priors = new Map(); // by ply: source, and prior by move
 let replay, ply = 0, isOpen = false;
 
-const at = () => Math.min(Math.max(0, Number(new URLSearchParams(location.hash.slice(1)).get("ply") ?? replay.moves.length)), replay.moves.length);
+/** Return the ply of the address, the last one without a number there. */
+function at() {
+  const named = new URLSearchParams(location.hash.slice(1)).get("ply") ?? "", last = replay.moves.length;
+  return /^\d+$/.test(named) ? Math.min(Number(named), last) : last;
+}
 const board = (number) => path("runs", run, "games", replay.uid, "boards", number);
 
 /** Return the value of the position before each move for the first player: with more than two players, for the player who moves. */
@@ -116,10 +120,10 @@ function heatOf(number) {
 function mark() {
   const wish = new URLSearchParams({ run, moves: replay.moves.map(({ move }) => move).join(",") });
   const source = new EventSource(`${path("solver", "marks")}?${wish}`), button = byId("mark");
-  let solved = 0;
+  const solved = new Set(); // a stream that was interrupted begins again
   const end = (text) => { endWait(); source.close(); button.textContent = "Mark blunders"; button.onclick = mark; byId("marked").textContent = text; };
   button.textContent = "Cancel the marks";
-  button.onclick = () => end(`Cancelled after ${solved} of ${replay.moves.length} moves.`);
+  button.onclick = () => end(`Cancelled after ${solved.size} of ${replay.moves.length} moves.`);
   source.addEventListener("mark", (event) => {
     endWait();
     const { ply: number, best, score, is_blunder: isBlunder } = JSON.parse(event.data), at = byId("moves").querySelectorAll("button")[number - 1];
@@ -128,7 +132,7 @@ function mark() {
       at.classList.add("blunder");
       at.firstChild.textContent = `${number}. ${replay.moves[number - 1].move} ??`; // the mark of its search stays
     }
-    byId("marked").textContent = `Solving… ${(solved += 1)} of ${replay.moves.length} moves.`;
+    byId("marked").textContent = `Solving… ${solved.add(number).size} of ${replay.moves.length} moves.`;
   });
   source.addEventListener("end", (event) => end(`${JSON.parse(event.data).blunders} of ${replay.moves.length} moves change a win, draw or loss for the worse (??).`));
   source.addEventListener("fault", (event) => end(JSON.parse(event.data).error));

@@ -1,5 +1,5 @@
 import { clear, layer, sign } from "./board.js";
-import { bars, byId, count, el, fetchJson, latest, notice, offer, path, patiently, percent, signed } from "./common.js";
+import { bars, byId, count, el, fetchJson, latest, notice, offer, path, patiently, percent, refusal, signed } from "./common.js";
 
 const ARROWS = 5, LIMIT = 12, FEWEST = 3;
 const asked = new URLSearchParams(location.search);
@@ -62,6 +62,15 @@ async function begin() {
     await refresh();
   });
   own.addEventListener("fault", (event) => { own.close(); valued(); notice(JSON.parse(event.data).error, true); });
+  own.addEventListener("error", async () => {
+    if (own.readyState !== EventSource.CLOSED) return; // it connects again by itself
+    const reason = await refusal(path("studies", id));
+    if (own !== source) return;
+    valued();
+    byId("state").textContent = "not shown";
+    byId("stop").hidden = true;
+    notice(reason || "The search cannot be shown any more. Search the position again.", true);
+  });
   notice("Searching…");
   await patiently(() => new Promise((resolve) => { valued = resolve; }), (passed) => notice(`Searching… ${passed}`));
 }

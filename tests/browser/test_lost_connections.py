@@ -1,0 +1,100 @@
+"""Answers that are lost: a page asks again, or ends its wait with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import ModuleType
+
+from playwright.sync_api import Page, Route, expect
+
+Opener = Callable[..., Page]
+
+BEGIN_STUDY = """() => fetch("/api/v1/studies", {
+  method: "POST", headers: { "Content-Type": "application/json" },
+  body: JSON.stringify({ game: "tic_tac_toe", simulations: 1 }),
+}).then((answer) => answer.json())"""
+
+
+def test_a_tree_that_made_room_before_it_was_shown_ends_the_wait_with_the_reason(open_page: Opener) -> None:
+    page = open_page("/", refusal="404 (Not Found)")
+    held: list[Route] = []
+    page.route("**/studies/*/events", lambda route: held.append(route))  # noqa: PLW0108 - a builtin is refused
+    with page.expect_request("**/studies/*/events"):
+        page.goto("/tree?game=tic_tac_toe")
+    expect(page.locator("#notice")).to_contain_text("Searching…")
+    for _ in range(4):
+        page.evaluate(BEGIN_STUDY)
+    held[0].continue_()
+    expect(page.locator("#notice")).to_have_text(
+        "this tree is not in memory: it made room for newer ones; search the position again"
+    )
+    expect(page.locator("#state")).to_have_text("not shown")
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def test_play_asks_again_for_a_reply_whose_answer_was_lost(open_page: Opener) -> None:
+    page = open_page("/play?game=tic_tac_toe", refusal="net::ERR_FAILED")
+    expect(page.locator("#notice")).to_be_hidden()
+    lost: list[str] = []
+
+    def lose_first(route: Route) -> None:
+        if lost:
+            route.continue_()
+        else:
+            lost.append(route.request.url)
+            route.abort()
+
+    page.route(re.compile(r"\?wait=1$"), lose_first)
+    page.locator("#begin [name=seat]").fill("2")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.locator("#notice")).to_contain_text("zerofleet ui does not answer")
+    expect(page.locator("#state")).to_have_text("your move")
+    expect(page.locator("#moves li")).to_have_count(1)
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_play_states_why_a_game_ended_while_the_opponent_chose(open_page: Opener) -> None:
+    page = open_page("/play?game=tic_tac_toe", refusal="404 (Not Found)")
+    expect(page.locator("#notice")).to_be_hidden()
+    gone, asked = {"error": "this game is not in progress: it made room for newer ones; begin another"}, []
+
+    def refuse(route: Route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(status=404, json=gone)
+
+    page.route(re.compile(r"\?wait=1$"), refuse)
+    page.clock.install()
+    page.locator("#begin [name=seat]").fill("2")
+    page.get_by_role("button", name="Begin").click()
+    expect(page.locator("#notice")).to_have_text(gone["error"])
+    page.clock.run_for(10_000)
+    expect(page.locator("#notice")).to_have_text(gone["error"])
+    assert len(asked) == 1
+
+
+def test_marks_of_a_replay_that_were_interrupted_are_counted_once(open_page: Opener, golden: ModuleType) -> None:
+    page = open_page(f"/runs/golden/games/{golden.uid(8)}")
+    expect(page.locator("#replay")).to_be_visible()
+    page.evaluate("document.getElementById('solver-line').hidden = false")  # as in Connect Four
+    mark = 'event: mark\ndata: {"ply": 2, "best": 1, "score": 1, "is_blunder": false}\n\n'
+    end = 'event: end\ndata: {"marked": 2, "blunders": 0}\n\n'
+    asked: list[str] = []
+
+    def interrupt(route: Route) -> None:
+        asked.append(route.request.url)
+        body = f"retry: 1\n\n{mark}{end if len(asked) > 3 else ''}"  # each stream begins again
+        route.fulfill(headers={"Content-Type": "text/event-stream"}, body=body)
+
+    page.evaluate(
+        """() => new MutationObserver(() => {
+          window.said = [...(window.said ?? []), document.getElementById("marked").textContent];
+        }).observe(document.getElementById("marked"), { childList: true })"""
+    )
+    page.route("**/solver/marks*", interrupt)
+    page.get_by_role("button", name="Mark blunders").click()
+    expect(page.locator("#marked")).to_contain_text("moves change a win")
+    said = page.evaluate("window.said")
+    counted = {text.removeprefix("Solving… ").split()[0] for text in said if " of " in text and text.startswith("Solving")}
+    assert counted == {"1"}
+    assert len(asked) == 4
