@@ -15,6 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from games.errors import GameError
+from games.faults import fault_of
 from ui.catalogue import Catalogue
 from ui.endpoints import body_of, status_of
 from ui.security import COOKIE, cookie_of
@@ -116,6 +117,10 @@ class Pages:
                 game, players = await asyncio.to_thread(self._facts, name, template)
             except (ZerofleetError, GameError) as error:
                 return self.render("fault.html", status_of(error), fault=str(error))
+            except Exception as error:
+                if (fault := fault_of(error)) is None:
+                    raise
+                return self.render("fault.html", 500, fault=str(fault))
             return self.render(template, run=name, uid=uid, game=game, players=players)
 
         return show

@@ -28,6 +28,7 @@ from zerofleet.search.deadline import MOST_SIMULATIONS
 __all__ = ["PlayEndpoints"]
 
 LAST_SEED = (1 << 63) - 1
+MOST_OPPONENT = 200  # characters
 
 
 class NewTable(StrictValue):
@@ -39,7 +40,7 @@ class NewTable(StrictValue):
     """Parameters that differ from the game's defaults; those of the run, if one is given."""
     run: str | None = None
     """Run whose models play; needed for `champion` and `model:N`."""
-    opponent: str = "random"
+    opponent: str = Field(default="random", max_length=MOST_OPPONENT)
     """champion, model:N or an agent."""
     seat: int = Field(default=1, ge=1)
     """Seat of the person; 1 moves first."""

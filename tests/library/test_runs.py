@@ -13,7 +13,7 @@ import zerofleet as zf
 from games import GameError, make
 from zerofleet.contracts.opinions import MoveOpinion
 from zerofleet.contracts.wire.records_pb2 import GameRecord
-from zerofleet.errors import ModelNotFound, RunDirectoryError
+from zerofleet.errors import InvalidRequest, ModelNotFound, RunDirectoryError
 from zerofleet.library.runs import _stored_game
 from zerofleet.storage.runs import RunDirectory
 
@@ -41,6 +41,13 @@ def test_a_fresh_run_has_a_game_and_nothing_else(fresh: zf.Run) -> None:
         fresh.champion()
     with pytest.raises(ModelNotFound, match="has no version 3; the latest stored are: none"):
         fresh.model(3)
+
+
+@pytest.mark.parametrize("wrong", [{"seed": -1}, {"seed": 1 << 70}, {"simulations": -5}])
+def test_an_analysis_with_a_number_out_of_range_is_refused_by_its_name(fresh: zf.Run, wrong: dict[str, int]) -> None:
+    (name,) = wrong
+    with pytest.raises(InvalidRequest, match=f"{name}=.* is out of range; give 0 to "):
+        zf.Model(fresh, 1).analyse("d1", **wrong)
 
 
 def test_a_stored_game_names_agents_models_and_moves() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import httpx
 import pytest
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
 
+from ui.app import create_app
+from ui.catalogue import Catalogue
 from ui.endpoints import API, Endpoint, Fault, routes
 from ui.event_stream import Events, streamed
 from ui.faults import shown_fault
@@ -29,6 +34,18 @@ async def test_an_exception_in_the_rules_of_a_game_is_answered_with_rule_and_lin
     assert answer.status_code == 500
     assert answer.json()["error"].startswith("play of TicTacToe raised TypeError: ")
     assert "tic_tac_toe.py, line " in answer.json()["error"]
+
+
+async def test_a_page_of_a_run_whose_rules_are_at_fault_names_rule_and_line(
+    runs: Path, connected: Callable[[object], httpx.AsyncClient], fault_in_rules: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(catalogue: Catalogue, name: str) -> None:
+        raise fault_in_rules
+
+    monkeypatch.setattr(Catalogue, "get", fail)
+    async with connected(create_app(Catalogue(runs, None))) as client:
+        answer = await client.get("/runs/golden/games")
+    assert (answer.status_code, "play of TicTacToe raised TypeError" in answer.text) == (500, True)
 
 
 async def test_a_stream_that_ends_by_a_defect_has_the_place_of_its_traceback_as_the_last_event() -> None:

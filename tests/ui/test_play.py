@@ -212,6 +212,7 @@ async def test_a_wait_for_the_reply_in_a_game_that_made_room_ends_with_the_reaso
         ({"game": "nothing"}, "no game is called"),
         ({"opponent": "nobody"}, "nobody"),
         ({"opponent": "champion"}, "choose the run"),
+        ({"opponent": f"uct:{'9' * 5000}"}, "at most 200 characters"),
         ({"seat": 3}, "seats 1 to 2"),
         ({"seat": 0}, "greater than or equal to 1"),
         ({"other": 1}, "Extra inputs"),

@@ -13,7 +13,7 @@ from games.core import Game, make
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.library import background
-from zerofleet.library.runs import Model, Run
+from zerofleet.library.runs import Model, Run, require_within
 from zerofleet.search.block import LAST_SEED
 from zerofleet.search.deadline import MOST_SIMULATIONS
 from zerofleet.search.settings import default_simulations
@@ -101,8 +101,8 @@ async def _match(
     played = _game_of(list(runs.values()), game)
     bounds = {"seed": LAST_SEED, "opening_plies": played.spec().max_plies, "simulations": MOST_SIMULATIONS}
     for (name, most), value in zip(bounds.items(), (seed, opening_plies, simulations), strict=True):
-        if value is not None and not 0 <= value <= most:
-            raise InvalidRequest(f"{name}={value} is out of range; give 0 to {most:,}")
+        if value is not None:
+            require_within(name, value, most)
     names = [player if isinstance(player, str) else _name_of(player, among=len(runs)) for player in players]
     default = next(iter(runs.values())).path if len(runs) == 1 else None
     chosen = await asyncio.to_thread(entrants, names, played, default, note=_nothing, several_runs=True)

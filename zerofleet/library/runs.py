@@ -16,6 +16,7 @@ from games.positions import move_names, parameters_text, read_moves
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.opinions import Opinion
 from zerofleet.contracts.records import GameRecord, decode_record
+from zerofleet.errors import InvalidRequest
 from zerofleet.library import background
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.metrics import Metrics, read_metrics
@@ -25,6 +26,8 @@ from zerofleet.library.servers import KeptServer
 from zerofleet.library.times import time_of
 from zerofleet.rpc.evaluation_client import EvaluationClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
+from zerofleet.search.block import LAST_SEED
+from zerofleet.search.deadline import MOST_SIMULATIONS
 from zerofleet.search.settings import default_simulations
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.game_log import GameLog
@@ -32,7 +35,13 @@ from zerofleet.storage.model_store.base import no_such_version
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 from zerofleet.supervisor.borrowed import champion_version
 
-__all__ = ["Model", "Run", "StoredGame", "open_run"]
+__all__ = ["Model", "Run", "StoredGame", "open_run", "require_within"]
+
+
+def require_within(name: str, value: int, most: int) -> None:
+    """Raise `InvalidRequest` for an argument outside of 0 to `most`."""
+    if not 0 <= value <= most:
+        raise InvalidRequest(f"{name}={value} is out of range; give 0 to {most:,}")
 
 
 def open_run(path: str | Path) -> Run:
@@ -142,7 +151,8 @@ class Model:
 
         Raises:
             GameError: A move cannot be read or is not legal.
-            ZerofleetError: `CorruptModel`, `ModelNotFound` (the version was deleted), `Unavailable`.
+            ZerofleetError: `InvalidRequest` for a number out of range, `CorruptModel`, `ModelNotFound` (the version was
+                deleted), `Unavailable`.
         """
         return background.wait_for(self._ask(*self._question(moves, simulations, seed)))
 
@@ -151,8 +161,10 @@ class Model:
         return await background.in_background(self._ask(*self._question(moves, simulations, seed)))
 
     def _question(self, moves: Sequence[str] | str, simulations: int | None, seed: int) -> tuple[list[str], int, int]:
-        """Return the moves as the server reads them, the simulations and the seed; raises `GameError`."""
+        """Return the moves as the server reads them, the simulations and the seed; raises `GameError`, `InvalidRequest`."""
         game = self.run.game
+        require_within("seed", seed, LAST_SEED)
+        require_within("simulations", simulations or 0, MOST_SIMULATIONS)
         actions = read_moves(game, moves if isinstance(moves, str) else " ".join(moves), seed)
         budget = default_simulations(game.spec()) if simulations is None else simulations
         return move_names(game, actions, seed), budget, seed
