@@ -182,7 +182,9 @@ def model_hashes(chosen: Entrants, game: Game) -> list[str]:
     """
     model = model_name(game)
     return [
-        f"{version}:{open_run_store(one.run).manifest_sha256(model, version)}" for one in chosen.runs for version in one.versions
+        f"{version}:{open_run_store(one.run).manifest_sha256(model, version)}"
+        for one in chosen.runs
+        for version in one.versions
     ]
 
 
