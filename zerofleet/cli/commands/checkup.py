@@ -27,8 +27,8 @@ from games.faults import loading_fault
 from zerofleet.errors import ConfigurationError, ZerofleetError
 from zerofleet.evaluators.native import library
 from zerofleet.presets import learners
-from zerofleet.processors import usable_cores
 from zerofleet.storage.streams import open_stream
+from zerofleet.strength.processors import usable_cores
 
 __all__ = ["Finding", "check_stream", "checks"]
 

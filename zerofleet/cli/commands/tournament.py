@@ -32,10 +32,10 @@ from zerofleet.cli.options import (
     game_or_that_of_run,
 )
 from zerofleet.evaluators.of_runs import evaluating_runs
-from zerofleet.processors import usable_cores
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.charts import rating_chart, require_outputs
 from zerofleet.strength.matches import GameResult, Scoreboard, read_openings
+from zerofleet.strength.processors import usable_cores
 from zerofleet.strength.tournaments import (
     Duel,
     LocalWorker,

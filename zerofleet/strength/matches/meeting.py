@@ -17,7 +17,6 @@ from zerofleet.agents import make_agent
 from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.of_runs import evaluating_runs
-from zerofleet.processors import usable_cores
 from zerofleet.strength.matches.match import MatchOutcome, play_match
 from zerofleet.strength.matches.openings import Opening
 from zerofleet.strength.matches.play import MatchSettings
@@ -25,6 +24,7 @@ from zerofleet.strength.matches.scoreboard import GameResult, Scoreboard
 from zerofleet.strength.matches.stopping import FixedGames, StoppingRule
 from zerofleet.strength.matches.summary import MatchSummary, summarise
 from zerofleet.strength.matches.terms import MatchTerms, Player, seatings
+from zerofleet.strength.processors import usable_cores
 
 __all__ = ["Met", "meet", "terms_of_games"]
 

@@ -22,7 +22,6 @@ from zerofleet.agents.model.mcts import match_search
 from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.evaluators.base import Evaluation, Evaluator, ImmediateEvaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
-from zerofleet.processors import usable_cores
 from zerofleet.search import PlayedGame, SearchSettings
 from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.strength.matches.agent_pool import ASKING_THREADS, AgentPool, Question, seen_by_mover
@@ -31,6 +30,7 @@ from zerofleet.strength.matches.openings import draw_openings
 from zerofleet.strength.matches.scoreboard import GameResult
 from zerofleet.strength.matches.tables import PlayerSearch, Table, Tables
 from zerofleet.strength.matches.terms import Pairing, Player
+from zerofleet.strength.processors import usable_cores
 
 __all__ = [
     "Agent",

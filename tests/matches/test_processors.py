@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from zerofleet.processors import usable_cores
+from zerofleet.strength.processors import usable_cores
 
 Group = Callable[[str, dict[str, str]], int]
 
