@@ -169,16 +169,19 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
+def _scale(champions: Sequence[ChampionStanding]) -> tuple[float, str]:
+    """Return the factor of hours on the axis of time, and its label: minutes in a short run."""
+    is_short = max((s.hours for s in champions if s.hours is not None), default=0.0) < SHORT_RUN_HOURS
+    return (60.0, "minutes since the start of the run") if is_short else (1.0, "hours since the start of the run")
+
+
 def _draw(table: LadderTable, path: Path, over: Axis) -> None:
     points = []
-    hours = [s.hours for s in table.champions if s.hours is not None]
-    unit, in_an_hour = ("minutes", 60.0) if max(hours, default=0.0) < SHORT_RUN_HOURS else ("hours", 1.0)
+    scale, label = _scale(table.champions) if over is Axis.HOURS else (1.0, "model version")
     for s in table.champions:
-        at = float(s.version) if over is Axis.VERSION else s.hours
+        at = s.hours if over is Axis.HOURS else s.version
         if at is not None and s.elo is not None and s.elo_low is not None and s.elo_high is not None:
-            place = at if over is Axis.VERSION else at * in_an_hour
-            points.append(LadderPoint(place, Rating(f"model:{s.version}", s.elo, s.elo_low, s.elo_high, s.games)))
-    label = "model version" if over is Axis.VERSION else f"{unit} since the start of the run"
+            points.append(LadderPoint(scale * at, Rating(f"model:{s.version}", s.elo, s.elo_low, s.elo_high, s.games)))
     title = f"{table.game}: champions of a run among classical players"
     rungs = [Rating(rung.name, rung.elo, rung.low, rung.high, rung.games) for rung in table.rungs]
     ladder_chart(points, rungs, title=title, path=path, x_label=label)

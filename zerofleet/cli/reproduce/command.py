@@ -81,10 +81,11 @@ def reproduce(
 
 def _left_out(thesis: Thesis, profile: str, only: Sequence[str]) -> list[str]:
     """Return the parts that the experiments, or those of `only`, leave out in a profile, in words."""
+    chosen = {experiment for name in only for experiment, _ in thesis.arms_named(name)}
     words = {
         one.name: profile_of(one, profile).left_out if profile in one.profiles else f"not part of profile {profile}"
         for one in thesis.experiments
-        if not only or one.name in {name.partition(".")[0] for name in only}
+        if one.name in chosen or not only
     }
     return [f"left out of {name}: {what}" for name, what in words.items() if what]
 

@@ -88,7 +88,8 @@ def plan(thesis: Thesis, profile: str, *, seeds: int | None = None, only: Sequen
         InvalidRequest: Unknown experiment or arm, or none of them has the profile.
         ConfigurationError: An impossible setting in a file of the catalogue.
     """
-    chosen = {one for name in only or [experiment.name for experiment in thesis.experiments] for one in thesis.arms_named(name)}
+    names = only or [experiment.name for experiment in thesis.experiments]
+    chosen = set().union(*map(thesis.arms_named, names))
     stages = [
         planned
         for experiment in thesis.experiments
