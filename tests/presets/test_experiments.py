@@ -174,7 +174,10 @@ def test_secrets_of_services_are_not_written():
         ('game = "othello"\n[train]\nbatch_size = 2026-01-01', 'batch_size: Input should be a valid integer, got "2026-01-01"'),
         ('game = "othello"\n[network]\nhidden = [8, 0]', r"network.hidden: Input should be greater .* got \[8, 0\]"),
         ('game = "othello"\n[trainer]\n"" = 3', 'trainer: a key is ""; want the name of a setting'),
-        ('game = "chinese_checkers"\n[search]\nfast_simulations = 500', "search: fast_simulations=500 exceeds simulations=100"),
+        (
+            'game = "connect_four"\n[search]\nfull_search_share = 0.5\nfast_simulations = 500',
+            "search: fast_simulations=500 exceeds simulations=16",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_name_and_the_key(text, message, tmp_path):
