@@ -14,7 +14,8 @@ import asyncio
 import itertools
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 
 import structlog
 
@@ -158,8 +159,9 @@ class Ledger:
 
     async def close_match(self, match_id: str, *, rated_groups: int) -> None:
         """Close a match; its first `rated_groups` groups are rated. Raises `Unavailable`. Cancellation: as `set_status`."""
-        if match_id in self.gate.boards:
-            await self._commit(events.MatchClosed(match_id=match_id, rated_groups=rated_groups))
+        is_open = partial(self.gate.boards.__contains__, match_id)
+        if is_open():
+            await self._commit(events.MatchClosed(match_id=match_id, rated_groups=rated_groups), is_due=is_open)
 
     async def drop_old(self, champions: Collection[int]) -> list[int]:
         """Drop the verdicts beyond `MOST_SETTLED`, oldest versions first, and return those versions.
@@ -199,8 +201,11 @@ class Ledger:
         """Return the rated games of closed matches between two players, named in that order."""
         return self.gate.games_between(first, second)
 
-    async def _commit(self, event: Event) -> None:
+    async def _commit(self, event: Event, *, is_due: Callable[[], bool] = lambda: True) -> None:
+        """Write an event and fold it. `is_due` is called when its turn has come: an event before it may have made it void."""
         async with self._commits:
+            if not is_due():
+                return
             try:
                 await self._disk.commit(lambda: self._journal.append(event), lambda _: self._announce(event))
                 if self._journal.size_bytes > self._compacted_above_bytes:

@@ -17,8 +17,11 @@ the pointer and the note of the verdict both are derived again.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import structlog
 
+from gatekeeper.arbiter import AT_ONCE
 from gatekeeper.crew import Crew, new_backoff
 from gatekeeper.evaluation import BrokenVersion
 from gatekeeper.referee import ChampionChanged
@@ -74,7 +77,9 @@ class Watch:
     async def _attend(self, version: int) -> None:
         """Measure a version, or settle it without a verdict when that has become pointless. Raises errors of the evaluator."""
         champion, trial = self._promotion_of(version), self._crew.referee.trial_of(version)
-        if trial is not None and trial[1] is not None:
+        if _is_by_hand(champion):  # and the verdict was not noted
+            await self._settle(version, CandidateStatus.PROMOTED, champion.reason)
+        elif trial is not None and trial[1] is not None:
             await self._conclude(version, trial[1])
         elif champion is None:
             await self._settle(version, CandidateStatus.UNPROVEN, "rolled back before it was measured")
@@ -97,9 +102,7 @@ class Watch:
                     champion, reference, self._crew.evaluator, valid=lambda: self._on_trial(version)
                 )
         except ChampionChanged:
-            if self._is_trial(version):
-                await self._settle(version, CandidateStatus.UNPROVEN, "rolled back before it was measured")
-            else:
+            if not self._is_trial(version):  # else the next turn settles it
                 await self._crew.verdicts.close_matches(version, rated=False)
         except BrokenVersion as error:
             if error.version != version:
@@ -121,6 +124,8 @@ class Watch:
     async def _withdraw(self, version: int, status: CandidateStatus, reason: str) -> None:
         """Return to the last confirmed champion if the version still plays, then note the verdict."""
         async with self._crew.pointer.command():
+            if not self._is_trial(version):  # promoted by hand while the command was awaited
+                return
             champion, back = self._crew.pointer.champion, self._crew.confirmed
             if champion is not None and champion.version == version and back is not None:
                 crash_point("gatekeeper_before_rollback")
@@ -139,5 +144,12 @@ class Watch:
         return self._is_trial(version) and self._promotion_of(version) is not None
 
     def _is_trial(self, version: int) -> bool:
+        """Return whether a measurement decides on the version: a promotion by hand has, before its verdict is noted."""
         candidate = self._crew.ledger.candidate(version)
-        return candidate is not None and candidate.status is CandidateStatus.TRIAL
+        is_trial = candidate is not None and candidate.status is CandidateStatus.TRIAL
+        return is_trial and not _is_by_hand(self._promotion_of(version))
+
+
+def _is_by_hand(promotion: Champion | None) -> TypeGuard[Champion]:
+    """Return whether a version on trial was promoted again, by hand."""
+    return promotion is not None and not promotion.reason.startswith(AT_ONCE)

@@ -1,6 +1,7 @@
 """Commands of operators: rollback, and promotion by hand beside the matches of candidates."""
 
 import asyncio
+from functools import partial
 from unittest.mock import Mock
 
 import pytest
@@ -130,6 +131,24 @@ async def test_a_match_that_a_promotion_by_hand_broke_off_is_closed_and_never_ra
         await gate.arbiter.idle.wait()
         assert gate.ledger.boards("gate") == []
         assert gate.ledger.games_between("model:2", "model:1") == 0
+
+
+async def test_a_match_that_a_command_and_the_arbiter_close_at_the_same_time_is_closed_once(open_gate, inference):
+    async with open_gate(max_pairs=36) as gate:
+        await gate.offer()
+        goes_on, begun = asyncio.Event(), asyncio.Event()
+
+        async def hold(version):
+            if version == 2:
+                begun.set()
+                await goes_on.wait()
+
+        inference.on_evaluate = hold
+        await gate.client.submit(MODEL, *gate.models.publish())
+        await begun.wait()
+        close = partial(gate.ledger.close_match, gate.ledger.boards("gate")[0].terms.match_id, rated_groups=0)
+        await asyncio.gather(close(), close())
+        assert gate.ledger.boards("gate") == []
 
 
 async def test_concurrent_commands_are_serialised(open_gate):

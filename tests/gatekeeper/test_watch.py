@@ -1,11 +1,13 @@
 """Mode watch: promotion at once, measurement afterwards, rollback of a weaker version."""
 
 import asyncio
+from unittest import mock
 
 import pytest
 
+from gatekeeper.watch import Watch
 from zerofleet.contracts.promotions import CandidateStatus
-from zerofleet.errors import ModelNotFound
+from zerofleet.errors import ModelNotFound, Unavailable
 
 MODEL = "tic_tac_toe"
 WATCH = {"mode": "watch", "watch_elo0": -200.0, "watch_elo1": 0.0, "max_pairs": 20, "watch_share": 0.5}
@@ -222,6 +224,47 @@ async def test_a_version_promoted_by_hand_is_confirmed_and_its_measurement_void(
         second = gate.ledger.candidate(2)
         assert (second.status, second.reason) == (PROMOTED, "I know better")
         assert gate.pointer.champion.version == 2
+
+
+async def test_a_promotion_by_hand_holds_although_its_verdict_could_not_be_noted(open_watch, inference, pause, monkeypatch):
+    inference.stubborn = {2}
+    async with open_watch() as gate:
+        for _ in range(3):
+            await gate.offer()
+        with monkeypatch.context() as full:
+            full.setattr(gate.ledger, "set_status", mock.AsyncMock(side_effect=Unavailable("the disk is full")))
+            await gate.client.promote(MODEL, 2, reason="I know better")
+        pause.set()
+        (second,) = await measured(gate, 2)
+        assert (second.status, second.reason) == (PROMOTED, "I know better")
+        assert line(gate) == [1, 2, 3, 2]
+
+
+async def test_a_verdict_that_waits_for_a_promotion_by_hand_does_not_undo_it(open_watch, inference, pause, monkeypatch):
+    inference.stubborn = {2}
+    withdraw, decided = Watch._withdraw, asyncio.Event()
+
+    async def announced(watch, *given):
+        decided.set()
+        await withdraw(watch, *given)
+
+    monkeypatch.setattr(Watch, "_withdraw", announced)
+    async with open_watch() as gate:
+        for _ in range(3):
+            await gate.offer()
+        serve = inference.serve
+
+        async def after_the_match(*given):  # the promotion is under way until then
+            pause.set()
+            await decided.wait()
+            await serve(*given)
+
+        monkeypatch.setattr(inference, "serve", after_the_match)
+        await gate.client.promote(MODEL, 2, reason="I know better")
+        await gate.until(lambda: gate.ledger.candidate(3).status is not TRIAL)
+        second = gate.ledger.candidate(2)
+        assert (second.status, second.reason) == (PROMOTED, "I know better")
+        assert line(gate) == [1, 2, 3, 2]
 
 
 async def test_a_rolled_back_version_is_not_promoted_again_although_the_journal_was_lost(open_watch, inference, tmp_path):
