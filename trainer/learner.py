@@ -205,8 +205,8 @@ class Learner:
     def _draw(self, rng: np.random.Generator) -> Drawn:
         samples = self.window.draw(self.settings.batch_size, rng)
         merged = merge_equal(samples, self.settings.merge_equal)
-        # Every rank needs a position.
-        return self._maker.turn(merged if len(merged) >= self._ranks.size else samples, rng)
+        # Every rank needs a position, and a batch norm of flat features two.
+        return self._maker.turn(merged if len(merged) >= max(2, self._ranks.size) else samples, rng)
 
     def _losses(self, batch: Batch) -> Losses:
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):

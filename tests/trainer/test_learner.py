@@ -66,6 +66,12 @@ def test_a_learner_memorises_a_handful_of_positions(game, small, optimizer):
     assert last.value < 0.2 * first.value
 
 
+def test_a_batch_whose_positions_are_all_equal_is_not_merged_to_one_which_no_batch_norm_could_take(game):
+    flat = NetworkSettings(kind="perceptron", hidden=(8,), normalisation="batch")
+    learner = learner_of(game, flat, QUICK.model_copy(update={"merge_equal": "linear", "window_max": 1}))
+    assert not learner.step().skipped
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",

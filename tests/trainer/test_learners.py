@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from small_trainer import settings_of
 
 from games.core import make
 from trainer.learners import learner_class
@@ -54,6 +55,16 @@ def test_settings_name_a_learner_that_exists_and_give_out_its_own_alone():
     assert settings.of_learner(TdLambdaSettings).hidden == 3
     with pytest.raises(ConfigurationError, match="no settings of class TrainSettings"):
         settings.of_learner(TrainSettings)
+
+
+def test_a_batch_of_one_position_is_refused_where_a_batch_norm_would_fail_at_the_first_step(game, tmp_path):
+    network = {"kind": "perceptron", "hidden": (8,)}
+    alphazero = learner_class("alphazero")
+    for normalisation in ("none", "layer"):
+        chosen = {**network, "normalisation": normalisation}
+        alphazero.open(game, settings_of(tmp_path, network=chosen, train={"batch_size": 1}))
+    with pytest.raises(ConfigurationError, match=r"train\.batch_size=1 with network\.normalisation=batch"):
+        alphazero.open(game, settings_of(tmp_path, network={**network, "normalisation": "batch"}, train={"batch_size": 1}))
 
 
 def test_a_learner_of_another_package_needs_its_group_and_its_class(tmp_path, monkeypatch):

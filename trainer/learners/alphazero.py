@@ -24,6 +24,7 @@ from trainer.network import new_network
 from trainer.ranks import Ranks
 from trainer.settings import TrainerSettings
 from trainer.window import SampleWindow
+from zerofleet.errors import ConfigurationError
 
 __all__ = ["AlphaZero"]
 
@@ -41,6 +42,11 @@ class AlphaZero(Learner):
         ranks: Ranks | None = None,
     ) -> None:
         spec = game.spec()
+        if settings.train.batch_size == 1 and settings.network.normalisation == "batch":
+            raise ConfigurationError(
+                "train.batch_size=1 with network.normalisation=batch: a batch norm needs two positions at least; raise "
+                "train.batch_size, or set network.normalisation=layer"
+            )
         super().__init__(
             spec,
             new_network(spec, settings.network, seed=settings.seed),
