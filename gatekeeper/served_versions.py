@@ -1,4 +1,4 @@
-"""Versions on the inference servers: the champion, its predecessor and pinned ones always, others while they are needed.
+"""Versions on the inference servers: champion, predecessor and pinned ones while they are stored, others while they are needed.
 
 The predecessor stays so that games begun on it can finish. A restarted or newly added server is brought up to date.
 """
@@ -15,7 +15,7 @@ import structlog
 
 from gatekeeper.pointer import ChampionPointer
 from zerofleet.contracts.promotions import recent_versions
-from zerofleet.errors import ZerofleetError
+from zerofleet.errors import ModelNotFound, ZerofleetError
 from zerofleet.telemetry import tracing
 
 __all__ = ["Control", "Serving"]
@@ -60,6 +60,7 @@ class Serving:
         self._pinned = frozenset(pinned)
         self._stored = stored
         self._found: frozenset[int] = frozenset()  # pinned versions that are stored; they stay, nothing prunes them
+        self._removed: frozenset[int] = frozenset()  # former champions that are no longer stored
         self._model = model
         self._pointer = pointer
         self._recheck_s = recheck_s
@@ -91,12 +92,26 @@ class Serving:
             wanted = self.wanted()
             self._served = ()  # until the answer: a cancelled or failed call may have changed the server all the same
             if wanted:
-                await self._control.serve(self._model, wanted)
+                wanted = await self._serve(wanted)
             self._served = wanted
+
+    async def _serve(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        """Load versions and return them, without a predecessor that was removed from the store: no new game needs it."""
+        try:
+            await self._control.serve(self._model, wanted)
+            return wanted
+        except ModelNotFound as error:
+            predecessors = {*recent_versions(self._pointer.history)[1:]}
+            self._removed = frozenset(predecessors - {*await asyncio.to_thread(self._stored)})
+            if (left := self.wanted()) == wanted:
+                raise
+            log.warning("serving.predecessor_removed", versions=sorted(self._removed), error=str(error))
+        await self._control.serve(self._model, left)
+        return left
 
     def wanted(self) -> tuple[int, ...]:
         """Return the versions that should be served, ascending."""
-        champions = recent_versions(self._pointer.history)
+        champions = [version for version in recent_versions(self._pointer.history) if version not in self._removed]
         pinned = self._found if champions else ()
         return tuple(sorted({*champions, *pinned, *(version for version, count in self._needed.items() if count > 0)}))
 

@@ -111,7 +111,7 @@ class Models:
     def publish(self, **changes):
         """Store another version; returns its number and the hash of its manifest."""
         self._template = self._template or template()
-        number = len(self.store.versions(MODEL)) + 1
+        number = self.store.versions(MODEL)[-1] + 1 if self.store.versions(MODEL) else 1
         weights = save({"stem.weight": np.full((2, 3), number, np.float32)})
         files = {"model.pt": sample_archive(), "weights.safetensors": weights, "model.py": b"import torch\n"}
         version = self.store.publish(MODEL, files, dataclasses.replace(self._template, **changes))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from zerofleet.errors import (
     ConfigurationError,
     CorruptModel,
     InvalidRequest,
+    ModelNotFound,
     Overloaded,
     PermissionRefused,
     Unavailable,
@@ -203,6 +205,34 @@ async def test_failures_that_are_not_the_candidates_fault_are_retried_without_li
     async with open_gate(mode="off") as gate:
         assert (await gate.offer()).status is CandidateStatus.PROMOTED
         assert next(failures, None) is None
+
+
+async def test_a_predecessor_that_was_removed_from_the_store_is_no_longer_served_and_holds_up_nothing(open_gate, inference):
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        await gate.offer()
+        assert inference.served == [1, 2]
+
+        def as_the_store(versions):
+            missing = set(versions) - set(gate.models.store.versions(MODEL))
+            return ModelNotFound(f"no version {missing} in the store") if missing else None
+
+        inference.fault = as_the_store
+        gate.models.store.delete(MODEL, 1)
+        inference.served = []  # it is restarted
+        await gate.gatekeeper.serving.apply()
+        assert inference.served == [2]
+        await gate.client.submit(MODEL, *gate.models.publish(train_steps=7))
+        assert (await gate.settled(3)).status is CandidateStatus.PROMOTED
+
+
+async def test_a_champion_that_was_removed_from_the_store_is_missed(open_gate, inference):
+    async with open_gate(mode="off") as gate:
+        await gate.offer()
+        inference.fault = lambda versions: ModelNotFound("no version 1 in the store")
+        shutil.rmtree(gate.models.store.directory(MODEL, 1))
+        with pytest.raises(ModelNotFound, match="no version 1"):
+            await gate.gatekeeper.serving.apply()
 
 
 async def test_a_match_for_which_no_opening_can_be_drawn_waits_and_breaks_no_candidate(open_gate, monkeypatch):
