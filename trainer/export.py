@@ -132,7 +132,8 @@ def export_served(
     torch.jit.save(scripted, archive)
     files: dict[str, bytes | Path] = {
         "model.pt": archive.getvalue(),
-        "weights.safetensors": save_safetensors(dict(served.weights)),
+        # Equal weights files are one version of a store: the steps distinguish one whose game changed no weight.
+        "weights.safetensors": save_safetensors(dict(served.weights), metadata={"train_steps": str(lineage.train_steps)}),
         "model.py": Path(__file__).with_name("triton_model.py").read_bytes(),
     }
     config = triton_config(game, heads=manifest.heads, backend=backend, max_batch=max_batch)

@@ -20,7 +20,7 @@ from trainer.learners.td_lambda.served import as_tensors
 from trainer.replay import AcceptedGame
 from trainer.settings import TrainerSettings
 from trainer.start import open_training
-from zerofleet.contracts.model_checks import MODEL_FILE
+from zerofleet.contracts.model_checks import MODEL_FILE, WEIGHTS_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import decode_record, validate
 from zerofleet.errors import ConfigurationError, CorruptModel, InvalidRequest, VersionSkew
@@ -118,6 +118,34 @@ def test_a_candidate_is_due_after_the_games_of_the_settings(tmp_path):
     manifest = training.store.verify("tic_tac_toe", 3, game=GAME)
     assert (manifest.train_steps, manifest.games_seen, manifest.parent_version) == (10, 12, 2)
     training.replay.close()
+
+
+NO_POSITIONS = (0, 1, 2, 4, 3, 5, 7, 6)
+"""Opening that leaves one move, which ends the game."""
+
+
+def test_a_game_without_positions_gives_a_version_of_its_own_where_every_game_does(tmp_path):
+    training = open_training(settings_of(tmp_path, publish_every_games=1), GAME)
+    for version, records in ((2, play(1)), (3, play(1, seed=2, opening=NO_POSITIONS)), (4, play(1, seed=3))):
+        keep(training, records)
+        training.train(60.0, lambda: False)
+        assert training.publish_candidate() == version
+    stored = [load((training.store.directory("tic_tac_toe", version) / WEIGHTS_FILE).read_bytes()) for version in (2, 3)]
+    assert all(torch.equal(stored[0][name], stored[1][name]) for name in stored[0])
+    training.replay.close()
+
+
+def test_a_trainer_that_was_killed_between_a_version_and_its_checkpoint_publishes_no_second_one(tmp_path):
+    settings = settings_of(tmp_path, publish_every_games=1)
+    first = open_training(settings, GAME)
+    keep(first, play(1))
+    first.train(60.0, lambda: False)
+    assert first.publish(first.learner.export()) == 2
+    first.replay.close()
+    second = open_training(settings, GAME)
+    second.train(60.0, lambda: False)
+    assert second.publish_candidate() == 2
+    second.replay.close()
 
 
 def chances_of(net, spec, states):
