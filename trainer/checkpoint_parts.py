@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
 
 import numpy as np
 import torch
+from pydantic_core import from_json
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
@@ -66,6 +67,16 @@ class Shared(Protocol):
 
 Counts = TypeVar("Counts", bound=Shared)
 
+_LEARNERS = {
+    "optimizer": "alphazero",
+    "td_lambda": "td_lambda",
+    "sarsa_lambda": "sarsa_lambda",
+    "deep_q": "dqn, deep_sarsa or combined",
+    "outcome": "outcome",
+    "arrays": "of another package",  # its counts hold the name
+}
+"""Learner by the key that only its counts have."""
+
 
 def identity(game: Game, network: NetworkDict) -> Identity:
     """Return the identity of a game and a network; a network is compared as a manifest describes it."""
@@ -97,12 +108,27 @@ def read(
 ) -> tuple[Counts, dict[str, Tensor]]:
     """Read both files of a checkpoint.
 
-    Raises `CorruptModel` when they were changed or are another learner's, `VersionSkew` for a schema not in `schemas`.
+    Raises `CorruptModel` when they were changed, `VersionSkew` for another learner's and for a schema not in `schemas`.
     """
+    _require_own(kind, counts, where)
     found = parse(kind, counts, where=f"{where}/{COUNTS}", schemas=schemas)
     if (got := stored(tensors)) != found.tensors:
         raise CorruptModel(f"{where}/{TENSORS} has {got.size} bytes, expected {found.tensors.size} of another hash")
     return found, load_safetensors(tensors)
+
+
+def _require_own(kind: type[Counts], counts: bytes, where: str) -> None:
+    """Raise `VersionSkew` for the counts of another learner; what is no checkpoint at all passes."""
+    try:
+        found = from_json(counts)
+    except ValueError:
+        return
+    for key, learner in _LEARNERS.items():
+        if isinstance(found, dict) and key in found and key not in kind.__annotations__:
+            raise VersionSkew(
+                f"{where} is a checkpoint of the learner {found.get('learner_name', learner)}, and train.learner names another; "
+                "restore train.learner, or start another run"
+            )
 
 
 def require_same(found: object, wanted: Mapping[str, object]) -> None:

@@ -57,6 +57,23 @@ def test_settings_name_a_learner_that_exists_and_give_out_its_own_alone():
         settings.of_learner(TrainSettings)
 
 
+PARTS = {
+    "alphazero": {},
+    "td_lambda": {},
+    "outcome": {"network": {"kind": "perceptron", "hidden": (8,), "policy_head": "none", "value_output": "win_or_loss"}},
+    "dqn": {"network": {"kind": "q_pool", "pool": 9}, "deep_q": {"pool_by": "listed"}},
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_checkpoint_of_another_learner_is_named_and_not_called_damaged(game, tmp_path, name):
+    packed = learner_class(name).open(game, settings_of(tmp_path, train={"learner": name}, **PARTS[name])).pack(Accounts())
+    assert learner_class(name).unpack(*packed, where="here")[0].accounts == Accounts()
+    for other in PARTS.keys() - {name}:
+        with pytest.raises(VersionSkew, match=rf"here is .* of the learner {name}.*restore train\.learner, or start another run"):
+            learner_class(other).unpack(*packed, where="here")
+
+
 def test_a_batch_of_one_position_is_refused_where_a_batch_norm_would_fail_at_the_first_step(game, tmp_path):
     network = {"kind": "perceptron", "hidden": (8,)}
     alphazero = learner_class("alphazero")

@@ -258,8 +258,8 @@ def test_a_checkpoint_of_another_network_or_learner_or_count_of_samples_is_refus
     ):
         open_training(settings_of(tmp_path, publish_every_games=1), GAME)
     other = TrainerSettings(run_dir=tmp_path, game="tic_tac_toe", preset="tiny")
-    with pytest.raises((CorruptModel, VersionSkew)):
-        open_training(other, GAME)
+    with pytest.raises(VersionSkew, match="is a checkpoint of the learner td_lambda, .*; restore train.learner"):
+        open_training(other, GAME)  # it is not damaged: to remove it would lose the run's state
 
 
 def test_a_checkpoint_with_the_words_of_its_game_as_numbers_is_still_read():

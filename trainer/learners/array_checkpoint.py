@@ -64,7 +64,7 @@ def pack(
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[ArrayCheckpoint, dict[str, Tensor]]:
-    """Read the result of `pack`. Raises `CorruptModel` when it was changed or is of another kind."""
+    """Read the result of `pack`. Raises `CorruptModel` when it was changed, `VersionSkew` when it is of another kind."""
     return read(ArrayCheckpoint, counts, tensors, where=where)
 
 

@@ -70,7 +70,7 @@ def pack(
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[OutcomeCheckpoint, dict[str, Tensor]]:
-    """Read the result of `pack`. Raises `CorruptModel` when it was changed or is another learner's."""
+    """Read the result of `pack`. Raises `CorruptModel` when it was changed, `VersionSkew` when it is another learner's."""
     return read(OutcomeCheckpoint, counts, tensors, where=where)
 
 

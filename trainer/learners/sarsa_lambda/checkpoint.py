@@ -43,7 +43,7 @@ def pack(game: Game, network: NetworkDict, weights: np.ndarray, state: LearnerSt
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[SarsaCheckpoint, dict[str, Tensor]]:
-    """Read the result of `pack`. Raises `CorruptModel` when it was changed or is another learner's."""
+    """Read the result of `pack`. Raises `CorruptModel` when it was changed, `VersionSkew` when it is another learner's."""
     return read(SarsaCheckpoint, counts, tensors, where=where)
 
 

@@ -49,7 +49,7 @@ def pack(
 
 
 def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[TdCheckpoint, dict[str, Tensor]]:
-    """Read the result of `pack`. Raises `CorruptModel` when it was changed or is another learner's."""
+    """Read the result of `pack`. Raises `CorruptModel` when it was changed, `VersionSkew` when it is another learner's."""
     return read(TdCheckpoint, counts, tensors, where=where)
 
 
