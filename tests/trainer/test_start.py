@@ -55,6 +55,25 @@ def test_without_a_checkpoint_the_newest_model_is_not_published_again(tmp_path, 
     assert second.candidate_due
 
 
+def test_a_run_resumed_with_a_lower_reuse_waits_for_new_games_alone(tmp_path, record, game):
+    first = open_training(settings_of(tmp_path), game)
+    games = [AcceptedGame(uid, payload, first.replay.read(payload)) for uid, payload in map(record, range(30))]
+    first.replay.keep(games[:20])
+    while first.learner.steps_allowed():
+        first.learner.step()
+    first.note_candidate(1)
+    first.save()
+    first.replay.close()
+    second = open_training(settings_of(tmp_path, train={**TRAIN, "max_reuse": 1.0}), game)
+    assert second.learner.steps_allowed() == 0
+    second.replay.keep(games[20:])
+    fresh = sum(len(one.samples) for one in games[20:])
+    assert second.learner.steps_allowed() == fresh // TRAIN["batch_size"]
+    second.train(60.0, lambda: False)
+    second.replay.close()
+    assert second.candidate_due
+
+
 def test_training_that_deletes_old_games_resumes_with_its_window(tmp_path, record, game, monkeypatch):
     monkeypatch.setattr("trainer.replay.MARK_EVERY_GAMES", 10)
     monkeypatch.setattr(GameLog, "open", functools.partial(GameLog.open, segment_bytes=400))

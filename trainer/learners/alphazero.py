@@ -82,8 +82,16 @@ class AlphaZero(Learner):
         return checkpoints.pack(self._game, self._all_settings.network, self, accounts)
 
     def restore(self, checkpoint: Checkpoint, tensors: dict[str, Tensor]) -> None:
-        """See `Learning.restore`."""
+        """See `Learning.restore`.
+
+        Uses beyond the bound, after a lower `max_reuse` or a loss of games, do not count: steps would wait for as many games
+        as were played before.
+        """
         checkpoints.restore(self, self._game, self._all_settings.network, checkpoint, tensors)
+        beyond = self.state.samples_trained - int(self.settings.max_reuse * self.window.total)
+        if beyond > 0:
+            self.state.samples_trained -= beyond
+            checkpoint.accounts.candidate_trained -= beyond
 
     def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
         """See `Learning.adopt`. The samples in the log count as used: how often each was is not known."""
