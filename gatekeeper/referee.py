@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import structlog
@@ -71,6 +72,8 @@ class Referee:
         self._budget = budget
         self._rule = stopping_rule(settings.gate)
         self._trial_rule = trial_rule(settings.gate)
+        self._examined: WeakKeyDictionary[Scoreboard, tuple[int, MatchOutcome | None]] = WeakKeyDictionary()
+        """Groups of each open match that the rule has been applied to, and the outcome, if that is known."""
 
     async def play(
         self, version: int, champion: Champion, evaluator: Evaluator, *, opponent: Champion | None = None
@@ -133,7 +136,12 @@ class Referee:
         return outcome.standing.groups if outcome and outcome.decision.first_wins else 0
 
     def _outcome(self, board: Scoreboard) -> MatchOutcome | None:
-        return decide(board, self._rule_of(board)) if board.groups else None
+        """Return the outcome of a match; no group is examined twice, since each takes a millisecond of the event loop."""
+        examined, outcome = self._examined.get(board, (0, None))
+        if outcome is None and board.groups > examined:
+            outcome = decide(board, self._rule_of(board), after=examined)
+            self._examined[board] = board.groups, outcome
+        return outcome
 
     async def _open(self, match_id: str, version: int, other: int) -> Scoreboard:
         seed = np.random.SeedSequence([self._settings.seed, version, other]).generate_state(1, np.uint64)
@@ -174,6 +182,7 @@ class Referee:
             )
         finally:
             metrics.GATE_CANDIDATE.set(0)
+        self._examined[board] = board.groups, outcome
         decision = outcome.decision
         log.info("match.decided", version=version, match=match_id, passes=decision.first_wins, reason=decision.reason)
         return decision

@@ -5,6 +5,7 @@ from watching_calls import note_version
 
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import InvalidRequest, ModelNotFound
+from zerofleet.strength.matches import SequentialTest
 from zerofleet.telemetry import metrics
 
 MODEL = "tic_tac_toe"
@@ -48,6 +49,22 @@ async def test_a_weaker_candidate_is_rejected_with_its_result(open_gate, inferen
         assert second.match.share < 0.4
         assert "not stronger" in second.reason
         assert gate.pointer.champion.version == 1
+
+
+async def test_a_verdict_examines_each_pair_of_its_match_once(open_gate, inference, monkeypatch):
+    examined, decide = [], SequentialTest.decide
+
+    def counted(rule, standing, *, is_last):
+        examined.append(standing.groups)
+        return decide(rule, standing, is_last=is_last)
+
+    monkeypatch.setattr(SequentialTest, "decide", counted)
+    async with open_gate() as gate:
+        await gate.offer()
+        inference.stubborn = {1}
+        second = await gate.offer()
+        assert (second.status, sum(second.match.pentanomial)) == (CandidateStatus.PROMOTED, examined[-1])
+        assert examined == list(range(examined[-1] + 1))
 
 
 async def test_an_equal_candidate_is_not_promoted(open_gate):
