@@ -118,17 +118,21 @@ def open_history(
 class _Lines:
     """A file of lines. A full disk costs lines until space is free; one cut short is dropped before the next."""
 
+    header = ""
+    """First line of the file, with its end; none by default."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self._full = False
         drop_partial_line(path)
 
     def append(self, line: str) -> None:
-        """Append a line, or report a full disk once. Raises `OSError` for any other failure."""
+        """Append a line, or report a full disk once; an empty file begins with the header. Raises `OSError` for another fault."""
         try:
             if self._full:
                 drop_partial_line(self._path)
-            append_plain(self._path, line)
+            is_empty = not self._path.exists() or self._path.stat().st_size == 0
+            append_plain(self._path, self.header + line if is_empty else line)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -153,21 +157,21 @@ class _JsonLines:
 class _Csv:
     def __init__(self, path: Path) -> None:
         self._lines = _Lines(path)
-        self._columns = _columns(path)
-        if not self._columns:
-            self._columns = list(FIGURES)
-            self._append(["time", "step", *self._columns])
+        self._columns = _columns(path) or list(FIGURES)
+        self._lines.header = _csv_line(["time", "step", *self._columns])
+        self._lines.append("")
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        self._append([round(time.time(), 3), step, *(row.get(name, "") for name in self._columns)])
+        self._lines.append(_csv_line([round(time.time(), 3), step, *(row.get(name, "") for name in self._columns)]))
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _append(self, values: Sequence[object]) -> None:
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow(values)
-        self._lines.append(line.getvalue())
+
+def _csv_line(values: Sequence[object]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(values)
+    return line.getvalue()
 
 
 def _columns(path: Path) -> list[str]:

@@ -64,6 +64,23 @@ def test_a_full_disk_costs_the_rows_of_its_time_alone(tmp_path, monkeypatch):
         assert [row["step"] for row in csv.DictReader(file)] == ["1", "4"]
 
 
+@pytest.mark.parametrize("written", [0, 6])
+def test_a_csv_file_begun_on_a_full_disk_has_its_columns_once_there_is_space(tmp_path, monkeypatch, written):
+    whole = history_module.append_plain
+
+    def fills_up(path, text):
+        whole(path, text[:written])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(history_module, "append_plain", fills_up)
+        history = open_history(tmp_path)
+    history.write(1, {"losses/total": 0.5})
+    open_history(tmp_path).write(2, {"losses/total": 0.25})
+    with (tmp_path / "trainer.csv").open() as file:
+        assert [(row["step"], row["losses/total"]) for row in csv.DictReader(file)] == [("1", "0.5"), ("2", "0.25")]
+
+
 def test_a_csv_file_begun_by_another_version_keeps_its_columns(tmp_path):
     (tmp_path / "trainer.csv").write_text("time,step,losses/total\n1,1,0.5\n")
     open_history(tmp_path).write(2, {"losses/total": 0.25, "losses/opponents": 3.0})
