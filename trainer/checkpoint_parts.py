@@ -126,8 +126,8 @@ def _require_own(kind: type[Counts], counts: bytes, where: str) -> None:
     for key, learner in _LEARNERS.items():
         if isinstance(found, dict) and key in found and key not in kind.__annotations__:
             raise VersionSkew(
-                f"{where} is a checkpoint of the learner {found.get('learner_name', learner)}, and train.learner names another; "
-                "restore train.learner, or start another run"
+                f"{where} is a checkpoint of the learner {found.get('learner_name', learner)}, and train.learner names "
+                "another; restore train.learner, or start another run"
             )
 
 

@@ -127,7 +127,10 @@ class _Lines:
         drop_partial_line(path)
 
     def append(self, line: str) -> None:
-        """Append a line, or report a full disk once; an empty file begins with the header. Raises `OSError` for another fault."""
+        """Append a line, or report a full disk once. An empty file begins with the header.
+
+        Raises `OSError` for any other failure.
+        """
         try:
             if self._full:
                 drop_partial_line(self._path)

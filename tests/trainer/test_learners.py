@@ -70,7 +70,9 @@ def test_the_checkpoint_of_another_learner_is_named_and_not_called_damaged(game,
     packed = learner_class(name).open(game, settings_of(tmp_path, train={"learner": name}, **PARTS[name])).pack(Accounts())
     assert learner_class(name).unpack(*packed, where="here")[0].accounts == Accounts()
     for other in PARTS.keys() - {name}:
-        with pytest.raises(VersionSkew, match=rf"here is .* of the learner {name}.*restore train\.learner, or start another run"):
+        with pytest.raises(
+            VersionSkew, match=rf"here is .* of the learner {name}.*restore train\.learner, or start another run"
+        ):
             learner_class(other).unpack(*packed, where="here")
 
 

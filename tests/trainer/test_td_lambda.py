@@ -258,7 +258,7 @@ def test_a_checkpoint_of_another_network_or_learner_or_count_of_samples_is_refus
     ):
         open_training(settings_of(tmp_path, publish_every_games=1), GAME)
     other = TrainerSettings(run_dir=tmp_path, game="tic_tac_toe", preset="tiny")
-    with pytest.raises(VersionSkew, match="is a checkpoint of the learner td_lambda, .*; restore train.learner"):
+    with pytest.raises(VersionSkew, match=r"is a checkpoint of the learner td_lambda, .*; restore train\.learner"):
         open_training(other, GAME)  # it is not damaged: to remove it would lose the run's state
 
 
