@@ -116,6 +116,7 @@ class Lane:
         """
         leaves = await self._in_thread(self._advance)
         self._count()
+        self._collect()  # a game that has ended needs none of these evaluations, which may be a while in coming
         wanted = _joined(leaves, list(drafts.values()), self._version)
         if not len(wanted.batch):
             return

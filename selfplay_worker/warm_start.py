@@ -128,7 +128,7 @@ class WarmStart:
             metrics.GAMES_ACTIVE.dec()
         if played is None:
             shares.give_back(number)
-            metrics.GAMES_ABANDONED.labels(reason="drain").inc()
+            metrics.GAMES_ABANDONED.labels(reason="drain" if self._stop.now else "stale").inc()
             return
         self._count(played)
         payload = self._teachers.record(numbered, played, worker_id=settings.name)
@@ -141,4 +141,4 @@ class WarmStart:
     def _count(self, played: PlayedGame) -> None:
         outcome = outcome_of(played.scores)
         metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome).inc()
-        metrics.SELFPLAY_MOVES.inc(len(played.moves))
+        metrics.SELFPLAY_MOVES.inc(len(played.moves) - played.opening_plies)

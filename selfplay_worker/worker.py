@@ -198,6 +198,8 @@ class SelfPlay:
 
     async def _play(self, service: Service) -> None:
         """Warm up, wait for a champion, and run the lanes until they stop."""
+        if self._stop.no_new_games:  # the games of agents have ended, and nothing else is to be played
+            return
         selfplay = self._settings.selfplay
         await self._warm_up()
         async with self._stop.interruptible():

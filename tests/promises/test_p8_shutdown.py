@@ -196,14 +196,14 @@ class Observed:
 
 
 class Halting(fakes.SwitchableEvaluator):
-    """Evaluator that answers no more once a block holds a game that ended in the present step."""
+    """Evaluator that answers no more once a game has ended in the present step."""
 
     def __init__(self, observed: Observed) -> None:
         super().__init__(players=2)
         self.observed, self.halted = observed, asyncio.Event()
 
     async def evaluate(self, batch, *, version):
-        if self.observed.uncollected():
+        if self.observed.finished or self.observed.uncollected():
             self.halted.set()
         if self.halted.is_set():
             await asyncio.Event().wait()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from worker_at_work import value_of
 
 from games.core import Game
 from selfplay_worker import warm_start as warm_start_module
@@ -28,6 +29,7 @@ from zerofleet.presets.warm_start import NumberedGame
 from zerofleet.search import PlayedGame
 from zerofleet.service.lifecycle import Service, serve_until_drained
 from zerofleet.storage.streams import SqliteStream
+from zerofleet.telemetry import metrics
 
 GAMES = 12
 
@@ -140,6 +142,79 @@ async def test_games_waiting_for_the_stream_at_the_end_are_published(
         assert await stream.reached.get() == -1
         stream.away = False
     assert stream.published
+
+
+async def test_a_worker_that_plays_the_games_of_agents_to_their_end_then_stops_without_waiting_for_a_champion(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, begun, may_end, play = asyncio.get_running_loop(), asyncio.Event(), threading.Event(), Teachers.play
+    compiled: list[int] = []
+
+    def held(self: Teachers, numbered: NumberedGame, stopping: Callable[[], bool]) -> PlayedGame | None:
+        loop.call_soon_threadsafe(begun.set)
+        may_end.wait(30)
+        return play(self, numbered, stopping)
+
+    async def stop_games(self: SelfPlay) -> None:
+        loop.call_soon(may_end.set)
+        await stop(self)
+
+    stop = SelfPlay._stop_games
+    monkeypatch.setattr(Teachers, "play", held)
+    monkeypatch.setattr(SelfPlay, "_stop_games", stop_games)
+    monkeypatch.setattr(worker_module, "warm_up", lambda *_given: compiled.append(len(stream.published)))
+    at_once = warm.warm_start.model_copy(update={"agents": "random"})
+    finishing = warm.model_copy(update={"drain": "finish", "grace_s": 8.0, "warm_start": at_once})
+    async with working(game, finishing, stream, evaluator, promotions):
+        await begun.wait()
+    assert compiled == []
+    assert len(stream.published) == warm.warm_start.parallel
+
+
+async def test_games_of_agents_that_a_champion_interrupts_count_as_stale(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, begun = asyncio.get_running_loop(), asyncio.Event()
+    stale, drained = (metrics.GAMES_ABANDONED.labels(reason=reason) for reason in ("stale", "drain"))
+    before = value_of(stale), value_of(drained)
+    counts: list[tuple[float, float]] = []
+
+    def endless(_self: Teachers, _numbered: NumberedGame, stopping: Callable[[], bool]) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        never = threading.Event()
+        while not stopping():
+            never.wait(0.001)
+
+    def warm_up(*_given: Any) -> None:  # after the games of agents
+        counts.append((value_of(stale), value_of(drained)))
+
+    monkeypatch.setattr(Teachers, "play", endless)
+    monkeypatch.setattr(worker_module, "warm_up", warm_up)
+    async with working(game, warm, stream, evaluator, promotions):
+        await begun.wait()
+        promotions.promote(1)
+        await stream.until(1)
+    assert counts == [(before[0] + warm.warm_start.parallel, before[1])]
+
+
+async def test_the_random_plies_of_an_opening_are_no_moves_that_agents_chose(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, play, chosen = value_of(metrics.SELFPLAY_MOVES), Teachers.play, []
+
+    def note(self: Teachers, numbered: NumberedGame, stopping: Callable[[], bool]) -> PlayedGame | None:
+        played = play(self, numbered, stopping)
+        if played is not None:
+            chosen.append((len(played.moves) - played.opening_plies, played.opening_plies))
+        return played
+
+    monkeypatch.setattr(Teachers, "play", note)
+    monkeypatch.setattr(worker_module, "warm_up", lambda *_given: None)
+    opened = warm.model_copy(update={"selfplay": warm.selfplay.model_copy(update={"opening_plies": 4})})
+    async with working(game, opened, stream, evaluator, promotions):
+        await stream.until(GAMES)
+    assert any(opening for _, opening in chosen)
+    assert value_of(metrics.SELFPLAY_MOVES) - before == sum(moves for moves, _ in chosen)
 
 
 async def test_a_publisher_that_fails_ends_the_games_of_agents_and_leaves_the_event_loop_free(

@@ -15,6 +15,8 @@ from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import SelfPlay
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import decode_record, validate
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
+from zerofleet.search import Leaves, SearchBlock
 from zerofleet.service.lifecycle import Service, serve_until_drained
 from zerofleet.telemetry import metrics, tracing
 from zerofleet.telemetry.tracing_sdk import otlp_provider
@@ -112,6 +114,36 @@ async def test_games_resume_where_they_were_when_the_server_is_back(
             await evaluator.until_asked()
         await stream.until(len(stream.published) + 20)
     assert sum(value_of(metrics.GAMES_ABANDONED.labels(reason=r)) for r in ("stale", "version_gone")) == before
+
+
+async def test_a_game_that_has_ended_reaches_the_stream_before_the_others_are_evaluated(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may wait long, and be dropped with their version."""
+    search_on, evaluate = SearchBlock.search_on, evaluator.evaluate
+    ended: list[int] = []  # slots of the first games
+    published: list[int] = []
+
+    def note(block: SearchBlock, *answers: Any) -> Leaves:
+        leaves = search_on(block, *answers)
+        ended.extend(block.finished() if not ended else [])
+        return leaves
+
+    async def wait(batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
+        if ended and not published:
+            for _ in range(50):  # turns of the publisher
+                await asyncio.sleep(0)
+            published.append(len(stream.published))
+        found: Evaluation = await evaluate(batch, version=version)
+        return found
+
+    monkeypatch.setattr(SearchBlock, "search_on", note)
+    monkeypatch.setattr(evaluator, "evaluate", wait)
+    promotions.promote(1)
+    async with working(game, changed(settings, selfplay={"lanes": 1}), evaluator, stream, promotions):
+        while not published:
+            await evaluator.until_asked()
+    assert published == [len(ended)]
 
 
 async def test_a_full_stream_pauses_the_lanes_and_loses_nothing(

@@ -57,7 +57,10 @@ def _histogram(name: str, about: str, *labels: str, by: tuple[str, ...], buckets
 GAMES_FINISHED = _counter("zerofleet_games_finished_total", "Finished games", "game", "outcome", by=(WORKER,))
 GAMES_PUBLISHED = _counter("zerofleet_games_published_total", "Games accepted by the stream", "game", by=(WORKER,))
 GAMES_ABANDONED = _counter(
-    "zerofleet_games_abandoned_total", "Unfinished games abandoned (stale, version_gone, drain)", "reason", by=(WORKER,)
+    "zerofleet_games_abandoned_total",
+    "Games abandoned unfinished (stale, version_gone, drain), or finished and not in the stream (unpublished, refused)",
+    "reason",
+    by=(WORKER,),
 )
 GAMES_ACTIVE = _gauge("zerofleet_games_active", "Games being played", by=(WORKER,))
 SELFPLAY_MOVES = _counter("zerofleet_selfplay_moves_total", "Moves chosen by search", by=(WORKER,))
