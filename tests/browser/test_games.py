@@ -78,7 +78,7 @@ def test_a_game_of_ones_own_package_is_played_by_its_list_of_moves(open_page: Op
         )
     expect(state).to_have_text("over")
     expect(page.locator("#turn")).to_have_text(re.compile("You win|wins"))
-    assert page.evaluate("document.getElementById('board').naturalWidth") > 0  # the text of the game, as a picture
+    page.wait_for_function("document.getElementById('board').naturalWidth > 0")  # the text of the game, as a picture
 
 
 def numbers(found: object) -> Iterator[int]:

@@ -58,7 +58,9 @@ def test_boards_follow_a_worker_and_show_finished_games_while_it_is_away(
 
     worker.games = [moved(A, 4, 0, 2), moved(C, 0, 8, board=1)]
     expect(first).to_contain_text("ply 3")
-    assert page.locator("#boards img").evaluate_all("(all) => all.slice(0, 2).every((one) => one.naturalWidth > 0)")
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#boards img')].slice(0, 2).every((one) => one.naturalWidth > 0)"
+    )
     found = Axe().run(page).response["violations"]
     assert [f"{one['id']}: {node['html'][:120]} {node['any']}" for one in found for node in one["nodes"]] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
