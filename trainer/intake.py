@@ -22,7 +22,7 @@ import structlog
 from trainer.record_check import CheckedRecords, RecordCheck
 from trainer.replay import Replay
 from trainer.traces import intake_spans
-from zerofleet.errors import CorruptModel, Overloaded, PermissionRefused, Unavailable
+from zerofleet.errors import CorruptModel, Overloaded, PermissionRefused, RunDirectoryError, Unavailable
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.streams import Delivery, GameStream
@@ -95,11 +95,16 @@ class Intake:
             self._ended.set()
 
     async def _take_or_leave(self, deliveries: Sequence[Delivery]) -> None:
-        """Take games, or leave them pending if they cannot be stored during shutdown: the learner still writes a checkpoint."""
+        """Take games, or give them back if they cannot be stored during shutdown: the learner still writes a checkpoint.
+
+        Games that the disk refuses are given back: however often the trainer is restarted meanwhile, they are no poison.
+        """
         try:
             await self.take(deliveries)
-        except (Unavailable, CorruptModel, OSError) as error:
-            if not self._stopping.is_set():
+        except (Unavailable, CorruptModel, RunDirectoryError, OSError) as error:
+            with suppress(Unavailable, PermissionRefused):  # then this delivery counts
+                await self._stream.give_back(deliveries)
+            if not self._stopping.is_set() or isinstance(error, RunDirectoryError):
                 raise
             log.warning(
                 "intake.left_pending",

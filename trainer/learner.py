@@ -43,6 +43,10 @@ class LearnerState:
     """Steps taken, skipped ones included."""
     samples_trained: int = 0
     """Samples in the batches of all steps that were not skipped."""
+    samples_forgone: int = 0
+    """Uses of the samples of before that a change of `max_reuse` would add, and are not made; negative after a lower one."""
+    max_reuse: float | None = None
+    """The bound that the samples of before arrived under; None in the checkpoints of earlier releases."""
     skipped: int = 0
     """Steps whose gradient was not finite."""
     skipped_in_a_row: int = 0
@@ -93,7 +97,7 @@ class Learner:
         self.network = network.to(self.device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self.settings = settings
         self.window = window
-        self.state = LearnerState()
+        self.state = LearnerState(max_reuse=settings.max_reuse)
         self.optimizer = make_optimizer(self.network, settings)
         self.average = WeightAverage(self.network, settings.average_decay)
         self.rng = np.random.default_rng(seed)
@@ -125,7 +129,8 @@ class Learner:
         """Return the number of steps allowed before new samples must arrive (0 before `min_samples` have)."""
         if self.window.total < self.settings.min_samples:
             return 0
-        budget = self.settings.max_reuse * self.window.total - self.state.samples_trained
+        used = self.state.samples_trained + self.state.samples_forgone
+        budget = self.settings.max_reuse * self.window.total - used
         return max(0, int(budget // self.settings.batch_size))
 
     def step(self) -> StepReport:

@@ -172,6 +172,9 @@ class StreamHandle:
         found: list[Delivery] = await self._network.call("stream", work, idempotent=False, waits_s=block_s)
         return found
 
+    async def give_back(self, deliveries: Any) -> None:
+        await self._network.call("stream", lambda _: self._handle.give_back(deliveries))
+
     async def acknowledge(self, entry_ids: Any) -> None:
         await self._network.call("stream", lambda _: self._handle.acknowledge(entry_ids))
 

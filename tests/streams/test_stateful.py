@@ -151,6 +151,21 @@ class StreamMachine(RuleBasedStateMachine):
         self.wait(self.publisher.dead_letter(game.entry, reason="moves"))
         game.state = "dead"
 
+    @precondition(lambda self: self.held())
+    @rule(data=st.data())
+    def give_back(self, data: st.DataObject) -> None:
+        """By the live process that holds it, which could not store it."""
+        chosen = data.draw(st.lists(st.sampled_from(self.held()), min_size=1, max_size=4, unique_by=id))
+        consumer = chosen[0].consumer
+        games = [game for game in chosen if game.consumer == consumer]
+        self.wait(self.streams[consumer].give_back([game.entry for game in games if game.entry is not None]))
+        for game in games:
+            game.held, game.idle = False, True
+            game.deliveries -= 1
+
+    def held(self) -> list[Game]:
+        return [game for game in self.pending() if game.held and not game.idle]
+
     def poisoned(self) -> set[str]:
         """Return the entries of games that were delivered too often and that the stream may have buried by itself."""
         dead = [letter.uid for letter in self.wait(self.publisher.dead(limit=10_000)) if letter.reason == POISON]

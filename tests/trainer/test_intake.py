@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import numpy as np
 import pytest
@@ -20,10 +20,10 @@ from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
 from zerofleet.contracts.wire.records_pb2 import GameRecord
-from zerofleet.errors import CorruptModel, PermissionRefused, Unavailable
+from zerofleet.errors import CorruptModel, PermissionRefused, RunDirectoryError, Unavailable
 from zerofleet.presets import TrainSettings
 from zerofleet.storage.game_log import GameLog
-from zerofleet.storage.streams import Delivery, MemoryStream, SqliteStream
+from zerofleet.storage.streams import Delivery, MemoryStream, SqliteStream, StreamSettings
 from zerofleet.telemetry import metrics
 
 SETTINGS = TrainSettings()
@@ -165,6 +165,26 @@ async def test_games_stay_unacknowledged_while_the_disk_is_full(intake, stream, 
     await intake.take(deliveries)
     assert len(replay.log) == 1
     assert (await stream.stats()).length == 0
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), RunDirectoryError("the file could not be synced")])
+async def test_restarts_on_a_full_disk_bury_no_game(intake, stream, replay, record, monkeypatch, error):
+    keep, stopping = replay.keep, intake._stopping
+
+    def refuse(games):
+        stopping.set()
+        raise error
+
+    monkeypatch.setattr(replay, "keep", refuse)
+    await stream.publish(*record(1))
+    for _ in range(2 * StreamSettings().max_deliveries):
+        stopping.clear()
+        async with asyncio.timeout(60):  # without a game to refuse, nothing stops the intake
+            with suppress(RunDirectoryError):
+                await intake.run()
+    monkeypatch.setattr(replay, "keep", keep)
+    await take_all(intake, stream)
+    assert (len(replay.log), await stream.dead()) == (1, [])
 
 
 @pytest.mark.parametrize("error", [Unavailable("no version is left"), CorruptModel("not a version"), OSError(5, "I/O error")])

@@ -55,7 +55,8 @@ def test_without_a_checkpoint_the_newest_model_is_not_published_again(tmp_path, 
     assert second.candidate_due
 
 
-def test_a_run_resumed_with_a_lower_reuse_waits_for_new_games_alone(tmp_path, record, game):
+@pytest.mark.parametrize("reuse", [1.0, 20.0])
+def test_another_reuse_on_resumption_holds_for_new_games_alone(tmp_path, record, game, reuse):
     first = open_training(settings_of(tmp_path), game)
     games = [AcceptedGame(uid, payload, first.replay.read(payload)) for uid, payload in map(record, range(30))]
     first.replay.keep(games[:20])
@@ -64,11 +65,11 @@ def test_a_run_resumed_with_a_lower_reuse_waits_for_new_games_alone(tmp_path, re
     first.note_candidate(1)
     first.save()
     first.replay.close()
-    second = open_training(settings_of(tmp_path, train={**TRAIN, "max_reuse": 1.0}), game)
+    second = open_training(settings_of(tmp_path, train={**TRAIN, "max_reuse": reuse}), game)
     assert second.learner.steps_allowed() == 0
     second.replay.keep(games[20:])
     fresh = sum(len(one.samples) for one in games[20:])
-    assert second.learner.steps_allowed() == fresh // TRAIN["batch_size"]
+    assert second.learner.steps_allowed() in {reuse * fresh // TRAIN["batch_size"] + carried for carried in (0, 1)}
     second.train(60.0, lambda: False)
     second.replay.close()
     assert second.candidate_due

@@ -84,14 +84,17 @@ class AlphaZero(Learner):
     def restore(self, checkpoint: Checkpoint, tensors: dict[str, Tensor]) -> None:
         """See `Learning.restore`.
 
-        Uses beyond the bound, after a lower `max_reuse` or a loss of games, do not count: steps would wait for as many games
-        as were played before.
+        Another `max_reuse` holds for samples that arrive from now on: a lower one for all would make steps wait for as many
+        games as were played before, a higher one train the window for as many. Uses beyond the bound after a loss of games do
+        not count either.
         """
         checkpoints.restore(self, self._game, self._all_settings.network, checkpoint, tensors)
-        beyond = self.state.samples_trained - int(self.settings.max_reuse * self.window.total)
-        if beyond > 0:
-            self.state.samples_trained -= beyond
-            checkpoint.accounts.candidate_trained -= beyond
+        state, bound = self.state, self.settings.max_reuse
+        if state.max_reuse is not None:
+            state.samples_forgone += int((bound - state.max_reuse) * self.window.total)
+        state.max_reuse = bound
+        beyond = state.samples_trained + state.samples_forgone - int(bound * self.window.total)
+        state.samples_forgone -= max(0, beyond)
 
     def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
         """See `Learning.adopt`. The samples in the log count as used: how often each was is not known."""

@@ -150,6 +150,43 @@ class StreamContract:
         shares = await asyncio.gather(*(_take(stream, f"c{i}", limit=15) for i, stream in enumerate(streams)))
         assert sorted(uid for share in shares for uid in _uids(share)) == sorted(f"game-{i}" for i in range(40))
 
+    # -- given back --
+
+    async def test_games_given_back_come_at_once_to_anyone_and_before_new_ones(self, make_backend: MakeStreamBackend) -> None:
+        backend = make_backend(idle_s=1000.0)
+        ours, theirs = backend.open(), backend.open()
+        await _publish(ours, 0, 1, 2)
+        held = await _take(ours, "ours", limit=2)
+        await ours.give_back(held)
+        assert [(d.uid, d.deliveries) for d in await _take(theirs, "theirs", limit=1)] == [("game-0", 1)]
+        assert _uids(await _take(ours, "ours", limit=1)) == ["game-1"]
+        assert _uids(await _take(ours, "ours")) == ["game-2"]
+
+    async def test_a_game_given_back_any_number_of_times_is_no_poison(self, make_backend: MakeStreamBackend) -> None:
+        backend = make_backend(max_deliveries=2)
+        await _publish(backend.open(), 0)
+        for _ in range(5):
+            restarted = backend.open()
+            held = await _take(restarted, "trainer-0")
+            assert [(d.uid, d.deliveries) for d in held] == [("game-0", 1)]
+            await restarted.give_back(held)
+        assert await backend.open().dead() == []
+
+    async def test_a_game_that_is_gone_or_has_another_consumer_cannot_be_given_back(
+        self, make_backend: MakeStreamBackend
+    ) -> None:
+        backend = make_backend(idle_s=100.0)
+        slow, quick = backend.open(), backend.open()
+        await _publish(slow, 0, 1)
+        gone, lent = await _take(slow, "slow")
+        await slow.acknowledge([gone.entry_id])
+        await backend.age(101)
+        assert _uids(await _take(quick, "quick")) == ["game-1"]
+        await slow.give_back([gone, lent])
+        assert await _take(backend.open(), "third") == []
+        await backend.age(101)
+        assert [(d.uid, d.deliveries) for d in await _take(backend.open(), "third")] == [("game-1", 3)]
+
     # -- waiting --
 
     async def test_consumer_waits_no_longer_than_it_was_told(self, make_backend: MakeStreamBackend) -> None:

@@ -2,7 +2,8 @@
 
     worker ── publish ──► stream ── consume ──► trainer ── acknowledge ──► (gone)
                             ▲            │
-                            └─ idle ─────┤
+                            ├─ idle ─────┤
+                            ├─ give_back ┤
                                          └── dead_letter (a bad record), "poison" (delivered too often)
 
 Delivery is at least once: an entry stays until it is acknowledged and is redelivered when its consumer died. A game may also
@@ -83,7 +84,7 @@ class Delivery:
     entry_id: str  # for `acknowledge`
     uid: str
     payload: bytes
-    deliveries: int  # including this one; more than 1 after a crash
+    deliveries: int  # including this one, without those given back; more than 1 after a crash
     traceparent: str = ""  # of the publishing span; empty if unrecorded, or published by an older worker
 
 
@@ -136,6 +137,15 @@ class GameStream(Protocol):
         Entries idle with any consumer come first and, at the first call under a name, those pending from an earlier process
         of that name. Only one task at a time may consume under a name.
         Cancellation: nothing is lost; undelivered entries are delivered again.
+        """
+        ...
+
+    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """Return entries that cannot be stored for a reason outside of them: any consumer receives them at once, and this
+        delivery does not count.
+
+        One try: raises `Unavailable` without waiting, and the entries are delivered again once idle. No effect on entries that
+        are gone or were delivered again since. Cancellation: some may stay with this consumer.
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -116,6 +117,16 @@ class MemoryStream:
         store = self._store
         delivered = [entry.delivered_at_s for entry in store.entries.values() if entry.consumer is not None]
         return max(min(delivered, default=store.clock()) + store.settings.idle_s - store.clock(), store.settings.poll_s)
+
+    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """See `GameStream.give_back`. Cancellation: no effect."""
+        async with self._store.changed:
+            for delivery in deliveries:
+                entry = self._store.entries.get(delivery.entry_id)
+                if entry is not None and entry.deliveries == delivery.deliveries:
+                    entry.delivered_at_s = -math.inf  # idle
+                    entry.deliveries -= 1
+            self._store.changed.notify_all()
 
     async def acknowledge(self, entry_ids: Sequence[str]) -> None:
         """See `GameStream.acknowledge`. Cancellation: no effect."""

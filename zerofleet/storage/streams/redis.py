@@ -149,6 +149,12 @@ class RedisStream:
                 crash_point("stream_after_claim")
                 return deliveries
 
+    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """See `GameStream.give_back`."""
+        for delivery in deliveries:
+            await self._translating(partial(self._give_back, delivery.entry_id, delivery.deliveries))
+            self._held.discard(delivery.entry_id)
+
     async def acknowledge(self, entry_ids: Sequence[str]) -> None:
         """See `GameStream.acknowledge`."""
         for start in range(0, len(entry_ids), PAGE):
@@ -245,6 +251,13 @@ class RedisStream:
     async def _length(self) -> int:
         length: int = await self._retrying(lambda: self._client.xlen(self._key))
         return length
+
+    async def _give_back(self, entry_id: str, count: int) -> None:
+        rows = await self._client.xpending_range(self._key, self._group, entry_id, entry_id, 1)
+        if rows and rows[0]["times_delivered"] == count:
+            idle_ms = int(1000 * self._settings.idle_s)
+            changed = {"idle": idle_ms, "retrycount": count - 1, "justid": True}
+            await self._client.xclaim(self._key, self._group, rows[0]["consumer"], 0, [entry_id], **changed)
 
     async def _remove(self, entry_ids: Sequence[str]) -> None:
         # No MULTI: inside one, a Redis out of memory rejects even commands that free memory. XDEL first: a pending entry

@@ -63,8 +63,8 @@ DELIVER = """
 UPDATE entries SET consumer = :consumer, handle = :handle, delivered_at_s = :now, deliveries = deliveries + 1 WHERE id = :id
 """
 GIVE_BACK = """
-UPDATE entries SET consumer = NULL, handle = NULL, delivered_at_s = NULL, deliveries = deliveries - 1
-WHERE id = ? AND handle = ?
+UPDATE entries SET delivered_at_s = 0, deliveries = deliveries - 1
+WHERE id = ? AND stream = ? AND handle = ? AND deliveries = ? AND consumer IS NOT NULL
 """
 DELETE = "DELETE FROM entries WHERE id = ? AND stream = ?"
 BURY = """
@@ -122,6 +122,10 @@ class SqliteStream:
             if deliveries or left_s <= 0:
                 return deliveries
             await asyncio.sleep(min(self._settings.poll_s, left_s))
+
+    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """See `GameStream.give_back`. Cancellation: all of them or none."""
+        await self._run(lambda: self._give_back(deliveries))
 
     async def acknowledge(self, entry_ids: Sequence[str]) -> None:
         """See `GameStream.acknowledge`. Cancellation: all of them or none."""
@@ -226,9 +230,10 @@ class SqliteStream:
         crash_point("stream_after_claim")
         return deliveries
 
-    def _give_back(self, deliveries: list[Delivery]) -> None:
+    def _give_back(self, deliveries: Sequence[Delivery]) -> None:
         with Transaction(self._database()):
-            self._database().executemany(GIVE_BACK, [(int(delivery.entry_id), self._handle) for delivery in deliveries])
+            values = [(int(delivery.entry_id), self._name, self._handle, delivery.deliveries) for delivery in deliveries]
+            self._database().executemany(GIVE_BACK, values)
 
     def _delete(self, entry_ids: list[int]) -> None:
         crash_point("stream_before_acknowledge")
