@@ -65,9 +65,11 @@ def store(tmp_path) -> DirectoryStore:
 def record(game) -> Callable[..., tuple[str, bytes]]:
     """Make the record of a random game: uid and payload."""
 
-    def make_record(number: int, *, of: Game | None = None, version: int = 1, uid: str = "", **changes) -> tuple[str, bytes]:
+    def make_record(
+        number: int, *, of: Game | None = None, version: int = 1, uid: str = "", agents: tuple[str, ...] = (), **changes
+    ) -> tuple[str, bytes]:
         played = replace(random_game(of or game, number, version=version), **changes)
         uid = uid or f"{number:032x}"
-        return uid, encode_record(played, worker_id="worker", uid=uid, finished_at_ms=1_700_000_000_000)
+        return uid, encode_record(played, worker_id="worker", uid=uid, finished_at_ms=1_700_000_000_000, agents=agents)
 
     return make_record

@@ -26,6 +26,7 @@ from zerofleet.contracts.promotions import Candidate, CandidateStatus
 from zerofleet.errors import (
     ConfigurationError,
     CorruptModel,
+    Diverged,
     InvalidRequest,
     ModelNotFound,
     Overloaded,
@@ -34,6 +35,7 @@ from zerofleet.errors import (
     Unavailable,
     ZerofleetError,
 )
+from zerofleet.search import EXTERNAL
 from zerofleet.service.lifecycle import Service
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.streams import MemoryStream
@@ -314,6 +316,18 @@ async def test_an_averaged_network_that_is_not_finite_is_not_published(tmp_path,
         await until(lambda: trainer.training.accounts.candidate_samples)
         assert trainer.training.newest_version == 1
         assert not trainer.task.done()
+
+
+async def test_weights_of_a_warm_start_that_are_not_finite_end_the_trainer(tmp_path, record):
+    stream, settings = MemoryStream(), settings_of(tmp_path, warm_start={"games": 10, "agents": "random"})
+    with pytest.raises(ExceptionGroup) as caught:
+        async with RunningTrainer(settings, stream, FakeGatekeeper()) as trainer:
+            trainer.training.learner.average.weights[0].fill_(float("nan"))
+            for number in range(10):
+                await stream.publish(*record(number, version=0, versions=(EXTERNAL,) * 2, agents=("random",) * 2))
+            async with asyncio.timeout(60):
+                await asyncio.wait([trainer.task])
+    assert caught.group_contains(Diverged)
 
 
 @pytest.mark.slow
