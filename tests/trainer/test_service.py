@@ -320,13 +320,17 @@ async def test_an_averaged_network_that_is_not_finite_is_not_published(tmp_path,
 
 async def test_weights_of_a_warm_start_that_are_not_finite_end_the_trainer(tmp_path, record):
     stream, settings = MemoryStream(), settings_of(tmp_path, warm_start={"games": 10, "agents": "random"})
-    with pytest.raises(ExceptionGroup) as caught:
+
+    async def run_to_its_end():
         async with RunningTrainer(settings, stream, FakeGatekeeper()) as trainer:
             trainer.training.learner.average.weights[0].fill_(float("nan"))
             for number in range(10):
                 await stream.publish(*record(number, version=0, versions=(EXTERNAL,) * 2, agents=("random",) * 2))
             async with asyncio.timeout(60):
                 await asyncio.wait([trainer.task])
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await run_to_its_end()
     assert caught.group_contains(Diverged)
 
 
