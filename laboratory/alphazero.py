@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from games.core import Game
+from laboratory.illegal_mass import illegal_mass, stored_policy
 from laboratory.loop import Event, Loop
 from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
@@ -27,16 +29,20 @@ from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets.theses.stages import PREVIOUS, AlphaZeroStage
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.claims.verdicts import DIVERGED
 from zerofleet.strength.learning.judges import Measure
 
-__all__ = ["HOURS", "MeetingsJudge", "train"]
+__all__ = ["HOURS", "ILLEGAL_AT_FIRST", "ILLEGAL_AT_LAST", "MeetingsJudge", "train"]
 
 _RUN = "run"
 HOURS = "processor hours of training"
 """Measure of every stage: processor time of self-play and training in all starts, without judgements."""
+ILLEGAL_AT_LAST = "policy on illegal moves in its own games, %"
+ILLEGAL_AT_FIRST = "policy on illegal moves in its own games, first version, %"
+"""Measures of a stage whose policy is over all actions, without search (`laboratory.illegal_mass`)."""
 KEEP_EVERY_S = 60.0
 """Seconds between two judgements after which the sums are kept: a killed start loses at most as many of them."""
 _SUMS = ("evaluations", "cpu_seconds_used")
@@ -159,6 +165,7 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
             )
         totals = {name: end[name] for name in (*_TOTALS, "weights")} | kept.sums | {"starts": kept.starts}
         measures = trained_measures([point["losses"] for point in kept.curve])
+        measures |= _illegal_masses(trial, run, game, last=end["version"])
         measures[HOURS] = round(kept.sums["cpu_seconds_used"] / 3600.0, 4)
         tables = await self_play_tables(stage.tables, game, RunPaths(run))
         found: dict[str, Any] = {"measures": measures, "totals": totals, "tables": tables}
@@ -167,3 +174,18 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
     result = kept.finish({"tallies": kept.tallies, "curve": kept.curve, **found})
     shutil.rmtree(run)
     return result
+
+
+def _illegal_masses(trial: Trial, run: Path, game: Game, *, last: int) -> dict[str, float]:
+    """Return the measures of the first and the last version. Raises `CorruptModel`, `Unavailable`.
+
+    Empty for a policy over legal actions, and for a game in which several players move at once or hands are hidden.
+    """
+    if trial.build_preset().train.policy_over != "all" or game.spec().information != "perfect":
+        return {}
+    store = DirectoryStore(RunPaths(run).models)
+    versions = {ILLEGAL_AT_FIRST: 1, ILLEGAL_AT_LAST: last}
+    return {
+        name: round(100.0 * illegal_mass(stored_policy(store, game, version), game, seed=trial.seed), 4)
+        for name, version in versions.items()
+    }

@@ -13,7 +13,7 @@ import pytest
 import games
 from games.positions import legal
 from laboratory import alphazero, loop, meetings
-from laboratory.alphazero import HOURS, MeetingsJudge
+from laboratory.alphazero import HOURS, ILLEGAL_AT_FIRST, ILLEGAL_AT_LAST, MeetingsJudge
 from laboratory.benches import rhombus_measures
 from laboratory.meetings import Table
 from laboratory.stage import run_stage
@@ -82,6 +82,7 @@ def test_an_alphazero_stage_meets_its_opponents_by_seat_and_repeats_itself(tmp_p
     assert all("value" in point["losses"] for point in first["curve"])
     assert first["measures"]["mean squared error"] == first["curve"][-1]["losses"]["value"]
     assert 0.0 < first["measures"]["policy on illegal moves, %"] < 100.0
+    assert 0.0 < first["measures"][ILLEGAL_AT_LAST] < first["measures"][ILLEGAL_AT_FIRST] < 100.0
     assert first["measures"][HOURS] == pytest.approx(first["totals"]["cpu_seconds_used"] / 3600.0, abs=1e-4)
 
 
