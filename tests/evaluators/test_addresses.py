@@ -40,6 +40,15 @@ async def test_a_name_stands_for_every_address_it_has(target, monkeypatch):
     assert may_have_replicas(target)
 
 
+@pytest.mark.parametrize("target", ["localhost:8001", "dns:///localhost:8001"])
+async def test_localhost_is_one_server_whichever_of_its_addresses_it_listens_on(target, monkeypatch):
+    async def look_up(self, host, port, **_):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in [("::1", port, 0, 0), ("127.0.0.1", port)]]
+
+    monkeypatch.setattr(asyncio.base_events.BaseEventLoop, "getaddrinfo", look_up)
+    assert list(await resolve(target)) == [target]
+
+
 async def test_a_name_without_addresses_is_told():
     with pytest.raises(Unavailable, match=r"nobody\.invalid:1 cannot be resolved"):
         await resolve("nobody.invalid:1")

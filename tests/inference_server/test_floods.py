@@ -209,6 +209,18 @@ async def test_a_health_watcher_that_disconnects_does_not_affect_the_others(wire
         assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
 
 
+async def test_health_watches_end_with_their_last_status_and_do_not_delay_the_drain(wire):
+    stub = health_pb2_grpc.HealthStub(wire.channel)
+    watches = [stub.Watch(health_pb2.HealthCheckRequest(service=name), timeout=60) for name in ("", "no-such")]
+    assert (await watches[0].read()).status == health_pb2.HealthCheckResponse.SERVING
+    assert (await watches[1].read()).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+    async with asyncio.timeout(30):
+        await wire.server.drain(60.0)
+    assert (await watches[0].read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+    for watch in watches:
+        assert await watch.read() is grpc.aio.EOF
+
+
 async def test_a_flood_of_operators_calls_without_the_token_is_refused_and_counted(open_wire, publish, positions):
     publish()
     async with open_wire(token=OPERATOR) as wire:

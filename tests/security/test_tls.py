@@ -190,6 +190,21 @@ async def test_a_socket_in_a_directory_of_another_user_is_refused(tmp_path, monk
             pass
 
 
+async def test_a_socket_whose_directory_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=r"cannot make .*/file for unix:.*: File exists; set another --address"):
+        bind(grpc.aio.server(), f"unix:{tmp_path}/file/server.sock")
+
+
+@pytest.mark.parametrize("address", ["unix:", "unix://", "unix:///", "unix-abstract:"])
+async def test_a_socket_without_a_path_is_refused_by_servers_and_clients(address):
+    """grpc would listen on a name of the kernel's choice, which no client has."""
+    with pytest.raises(ConfigurationError, match="is not an address; want HOST:PORT"):
+        bind(grpc.aio.server(), address)
+    with pytest.raises(ConfigurationError, match="is not an address; want HOST:PORT"):
+        open_inference_channel(address)
+
+
 async def test_a_server_with_an_authority_and_no_certificate_does_not_start(certificates):
     with pytest.raises(ConfigurationError, match=r"tls_ca without tls_identity"):
         async with echoing(Tls(certificates.ca)):

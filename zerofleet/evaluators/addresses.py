@@ -1,7 +1,8 @@
 """Addresses of the servers behind a target.
 
 A target `host:port`, `dns:host:port` or `dns:///host:port` means every address to which the name currently resolves,
-`ipv4:10.0.0.1:8001,10.0.0.2:8001` and `unix:/a,unix:/b` the listed ones, and `unix:/path` or any other target a single server.
+`ipv4:10.0.0.1:8001,10.0.0.2:8001` and `unix:/a,unix:/b` the listed ones, and `localhost:port`, `unix:/path` or any other target
+a single server.
 Only model control accepts a list of unix sockets (`ReplicaControl`): grpc has no such target.
 """
 
@@ -36,7 +37,7 @@ async def resolve(target: str) -> Sequence[str]:
     if target.startswith("unix:"):
         return sorted(set(_NEXT_SOCKET.split(target)))
     named = _NAMED.fullmatch(target)
-    if named is None or _is_literal(named["host"]):
+    if named is None or _is_one(named["host"]):
         return [target]
     loop = asyncio.get_running_loop()
     try:
@@ -51,14 +52,15 @@ def may_have_replicas(target: str) -> bool:
     if listed := _LISTED.fullmatch(target):
         return "," in listed["addresses"]
     named = _NAMED.fullmatch(target)
-    return named is not None and not _is_literal(named["host"]) and named["host"] != "localhost"
+    return named is not None and not _is_one(named["host"])
 
 
-def _is_literal(host: str) -> bool:
+def _is_one(host: str) -> bool:
+    """Return whether a host is an address, or `localhost`, whose addresses of IPv4 and IPv6 are one server, or no server."""
     try:
         ipaddress.ip_address(host.strip("[]"))
     except ValueError:
-        return False
+        return host == "localhost"
     return True
 
 

@@ -36,7 +36,8 @@ def is_loopback(host: str) -> bool:
 def require_address(address: str, *, lowest_port: int = 1) -> str:
     """Return an address `host:port`, `dns:///name:port` or `unix:/path`; raises `ConfigurationError` for an invalid one."""
     shown = repr(address[:_SHOWN_CHARACTERS])
-    if not address or not address.isprintable() or (not is_unix(address) and " " in address):
+    is_empty = not (address.partition(":")[2].strip("/") if is_unix(address) else address)  # grpc binds `unix:` to any name
+    if is_empty or not address.isprintable() or (not is_unix(address) and " " in address):
         raise ConfigurationError(f"{shown} is not an address; {_WANTED}")
     for one in () if is_unix(address) else address.split(","):
         port = one.rpartition(":")[2]

@@ -42,7 +42,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc,unused
         return _Response(status=status)
 
     async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        """Send the status, and again after every change.
+        """Send the status, and again after every change; ends with the last one, when the server is shutting down.
 
         Cancellation: the watch ends; others continue.
         """
@@ -55,6 +55,8 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc,unused
                 if status != told:
                     told = status
                     yield _Response(status=status)
+                if self._shutting_down:  # else the drain would wait for the watch until its grace is over
+                    return
                 await changed.wait()
         finally:
             self.watches -= 1
@@ -65,7 +67,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc,unused
             self._set(service, status)
 
     async def enter_graceful_shutdown(self) -> None:
-        """Set every name to NOT_SERVING permanently. Cancellation: it is set."""
+        """Set every name to NOT_SERVING permanently, and end the watches. Cancellation: it is set."""
         self._shutting_down = True
         for service in self._status:
             self._set(service, _Response.NOT_SERVING)

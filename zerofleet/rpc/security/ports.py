@@ -23,8 +23,8 @@ _ROOT = 0
 def bind(server: grpc.aio.Server, address: str, tls: Tls = PLAIN) -> str:
     """Bind a server to `host:port` or `unix:/path`; return the address for clients, with the actual port.
 
-    Raises `ConfigurationError` when the address is invalid or in use, the directory of a socket belongs to another user, or
-    the files of `tls` cannot be used.
+    Raises `ConfigurationError` when the address is invalid or in use, the directory of a socket belongs to another user or
+    cannot be made, or the files of `tls` cannot be used.
     """
     require_address(address, lowest_port=0)
     if is_unix(address):
@@ -66,8 +66,12 @@ def _prepare_socket(path: Path) -> None:
         raise ConfigurationError(
             f"unix:{path} has {length} bytes, and the path of a socket at most {_LONGEST_SOCKET_PATH}; choose a shorter one"
         )
-    path.parent.mkdir(parents=True, exist_ok=True, mode=_SOCKET_DIRECTORY_MODE)
-    if (owner := path.parent.stat().st_uid) not in {os.geteuid(), _ROOT}:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=_SOCKET_DIRECTORY_MODE)
+        owner = path.parent.stat().st_uid
+    except OSError as error:
+        raise ConfigurationError(f"cannot make {path.parent} for unix:{path}: {error.strerror}; set another --address") from error
+    if owner not in {os.geteuid(), _ROOT}:
         raise ConfigurationError(
             f"{path.parent} belongs to user {owner}, who could impersonate this server; set another --address"
         )
