@@ -126,6 +126,22 @@ async def test_a_load_does_not_hold_up_evaluations(wire, publish, loader, positi
     assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "2"
 
 
+async def test_a_load_that_another_program_replaces_at_once_is_repeated_and_no_version_is_blamed(wire, publish, loader):
+    publish()
+    registry = wire.server.plane.registry
+    async with ModelControl(wire.server.address) as control, ModelControl(wire.server.address) as other:
+        loader.hold.clear()
+        loader.loading.clear()
+        load = asyncio.create_task(control.serve(MODEL, [1, 2]))
+        await until(loader.loading.is_set)
+        replacing = asyncio.create_task(other.serve(MODEL, [1]))
+        await until(lambda: bool(registry._change._waiters))
+        loader.hold.set()
+        await replacing
+        await load
+        assert [held.version for held in registry.versions(MODEL)] == [1, 2]
+
+
 async def test_a_load_without_versions_selects_the_champion_or_else_the_newest(wire, publish, store):
     newest = [publish(), publish()][-1]
     load = messages.RepositoryModelLoadRequest(model_name=MODEL)

@@ -28,6 +28,7 @@ from zerofleet.storage.model_store import ModelStore
 __all__ = ["ModelControl"]
 
 OVERLOADED_S = 5.0  # time for which an overloaded server is called again
+_LOADS = 2  # after the answer to the first, another program may have loaded other versions, or the server may be stopping
 _TRITON_REFUSALS = ("load failed for model", "failed to load")  # as INVALID_ARGUMENT or INTERNAL
 
 
@@ -70,15 +71,17 @@ class ModelControl(ChannelClient):
         config["versionPolicy"] = {"specific": {"versions": [str(version) for version in wanted]}}
         request = kserve.RepositoryModelLoadRequest(model_name=model)
         request.parameters["config"].string_param = json.dumps(config)
-        try:
-            await self._call(self._stub.RepositoryModelLoad, request)
-        except ZerofleetError as error:
-            if any(text in str(error) for text in _TRITON_REFUSALS):
-                raise CorruptModel(f"{self.target} rejects versions {wanted} of {model}: {error}") from error
-            raise
-        for version in wanted:
-            if not await self.ready(model, version):
-                raise CorruptModel(f"{self.target} could not load version {version} of {model}; see its log")
+        for _ in range(_LOADS):
+            try:
+                await self._call(self._stub.RepositoryModelLoad, request)
+            except ZerofleetError as error:
+                if any(text in str(error) for text in _TRITON_REFUSALS):
+                    raise CorruptModel(f"{self.target} rejects versions {wanted} of {model}: {error}") from error
+                raise
+            missing = [version for version in wanted if not await self.ready(model, version)]
+            if not missing:
+                return
+        raise CorruptModel(f"{self.target} could not load version {missing[0]} of {model}; see its log")
 
     async def unload(self, model: str) -> None:
         """Unload all versions of a model. Raises as `serve`. Cancellation: as `serve`."""
