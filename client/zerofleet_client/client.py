@@ -79,6 +79,7 @@ class Client:
         """Return a model's opinion on the position after `moves`, which are in the game's notation.
 
         `parameters` are those of the game that differ from its defaults; without `simulations` the network answers alone.
+        `seed` is that of the search and, in games that deal, of the deal.
         Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Overloaded`, `PermissionRefused`, `Unavailable`.
         """
         operation = operations.evaluate(
