@@ -70,7 +70,9 @@ def _prepare_socket(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=_SOCKET_DIRECTORY_MODE)
         owner = path.parent.stat().st_uid
     except OSError as error:
-        raise ConfigurationError(f"cannot make {path.parent} for unix:{path}: {error.strerror}; set another --address") from error
+        raise ConfigurationError(
+            f"cannot make {path.parent} for unix:{path}: {error.strerror}; set another --address"
+        ) from error
     if owner not in {os.geteuid(), _ROOT}:
         raise ConfigurationError(
             f"{path.parent} belongs to user {owner}, who could impersonate this server; set another --address"
