@@ -146,6 +146,23 @@ def test_the_newest_backups_are_kept(run, backups):
     assert made[-1] in list_backups(backups)
 
 
+def test_a_backup_after_the_clock_was_set_back_is_kept_and_the_newest_others_with_it(run, backups):
+    names = ("20390101T000000000Z", "20390102T000000000Z", "20390103T000000000Z")
+    of_a_wrong_clock = [save_backup(run, backups).rename(backups / name) for name in names]
+    last = save_backup(run, backups, keep=3)
+    assert list_backups(backups) == [last, *of_a_wrong_clock[1:]]
+    last = save_backup(run, backups, keep=1)
+    assert list_backups(backups) == [last]
+
+
+def test_a_backup_leaves_temporary_files_of_other_programs_alone(run, backups):
+    write(backups, ".mirror.tmp/part", b"of another program")
+    write(backups, ".index.tmp", b"of another program")
+    save_backup(run, backups)
+    assert (backups / ".mirror.tmp/part").exists()
+    assert (backups / ".index.tmp").exists()
+
+
 def test_a_backup_that_keeps_one_leaves_those_of_another_run_and_damaged_ones(run, backups, tmp_path):
     shutil.copytree(run, tmp_path / "other")
     others, damaged = save_backup(tmp_path / "other", backups), save_backup(run, backups)

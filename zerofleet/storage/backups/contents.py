@@ -15,13 +15,24 @@ from zerofleet.contracts.manifests import StoredFile, parse
 from zerofleet.contracts.model_checks import describe_file
 from zerofleet.contracts.plain_files import read_plain
 from zerofleet.errors import CorruptModel, RunDirectoryError, VersionSkew
+from zerofleet.storage.files import TEMPORARY_SUFFIX
 
-__all__ = ["CONTENTS_FILE", "FILES", "SCHEMA", "BackupContents", "list_backups", "read_contents", "verify_backup"]
+__all__ = [
+    "CONTENTS_FILE",
+    "FILES",
+    "SCHEMA",
+    "BackupContents",
+    "list_backups",
+    "read_contents",
+    "unfinished_backups",
+    "verify_backup",
+]
 
 SCHEMA = 1
 CONTENTS_FILE = "backup.json"
 FILES = "files"
 _NAME = re.compile(r"\d{8}T\d{9}Z")
+_UNFINISHED = re.compile(rf"\.{_NAME.pattern}{re.escape(TEMPORARY_SUFFIX)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +58,11 @@ def list_backups(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     return sorted(path for path in directory.iterdir() if _NAME.fullmatch(path.name) and (path / CONTENTS_FILE).is_file())
+
+
+def unfinished_backups(directory: Path) -> list[Path]:
+    """Return the unfinished backups in `directory`; its other temporary files belong to other programs."""
+    return [path for path in directory.iterdir() if _UNFINISHED.fullmatch(path.name)]
 
 
 def read_contents(backup: Path) -> BackupContents:

@@ -23,7 +23,14 @@ from zerofleet.contracts.manifests import StoredFile
 from zerofleet.contracts.model_checks import describe_file
 from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.storage.backups.contents import CONTENTS_FILE, FILES, BackupContents, list_backups, read_contents
+from zerofleet.storage.backups.contents import (
+    CONTENTS_FILE,
+    FILES,
+    BackupContents,
+    list_backups,
+    read_contents,
+    unfinished_backups,
+)
 from zerofleet.storage.backups.order import files_of_run, versions_of_run
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
@@ -37,7 +44,8 @@ _LINES = {".jsonl", ".csv"}  # copied up to the last whole line
 def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
     """Back up the run in `root` to a new directory in `directory` and return its path.
 
-    Of the backups of `root` in `directory` the newest `keep` are kept, 0 for all, and each of another run.
+    Of the backups of `root` in `directory` this one and the newest others, `keep` in all, are kept, 0 for all, and each of
+    another run.
 
     `root` may be part of a run, such as the trainer's volume. Raises `RunDirectoryError` when it holds no files of a run,
     `Unavailable` when another backup is in progress, the disk fails, or a file disappears during the copy: then nothing
@@ -53,7 +61,8 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
         make_directory(directory)
         with _alone(directory):
             backup = _take(root, directory)
-            for old in _backups_of(root, directory)[:-keep] if keep else ():
+            others = [one for one in _backups_of(root, directory) if one != backup]  # of a wrong clock some may be newer
+            for old in others[::-1][keep - 1 :] if keep else ():
                 _remove(old)
     except (OSError, sqlite3.Error) as error:
         raise Unavailable(f"the backup of {root} failed: {error}; nothing was kept, try again") from error
@@ -171,7 +180,7 @@ def _alone(directory: Path) -> Iterator[None]:
     with os.fdopen(open_plain(directory / ".lock", os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as lock:
         if not try_lock(lock):
             raise Unavailable(f"another backup is in progress in {directory}; wait for it to finish")
-        for left in directory.glob(f".*{TEMPORARY_SUFFIX}"):
+        for left in unfinished_backups(directory):
             shutil.rmtree(left)
         yield
 
