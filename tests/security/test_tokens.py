@@ -55,6 +55,9 @@ def test_the_token_of_a_command_comes_from_a_file_before_the_variable(tmp_path):
     assert client_token({}) is None
     with pytest.raises(ConfigurationError, match=r"ZEROFLEET_TOKEN_FILE=.*absent cannot be read"):
         client_token({"ZEROFLEET_TOKEN_FILE": str(tmp_path / "absent")})
+    (tmp_path / "token").write_text("")
+    with pytest.raises(ConfigurationError, match=r"ZEROFLEET_TOKEN_FILE=.*token is empty"):
+        client_token({"ZEROFLEET_TOKEN_FILE": str(tmp_path / "token"), "ZEROFLEET_TOKEN": "plain"})
 
 
 def test_commands_take_certificates_from_the_environment():

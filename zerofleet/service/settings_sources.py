@@ -11,7 +11,6 @@ import difflib
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, SecretStr
@@ -20,6 +19,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsError
 
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.lists import is_list, parse_list
+from zerofleet.rpc.security.credentials import secret_in_file
 
 __all__ = ["from_arguments", "from_environment", "leaf_names", "secret_files", "wants"]
 
@@ -42,19 +42,14 @@ def from_environment(cls: type[BaseSettings], variables: Mapping[str, str]) -> d
 def secret_files(cls: type[BaseSettings], variables: Mapping[str, str]) -> dict[str, str]:
     """Return, as variables, the content of the files named by `<SECRET>_FILE` variables.
 
-    Only fields of type `SecretStr` may come from a file. Raises `ConfigurationError` for an unreadable file.
+    Only fields of type `SecretStr` may come from a file. Raises `ConfigurationError` for an unreadable or empty file.
     """
     found = {}
     for name in leaf_names(cls, secrets_only=True):
         variable = _variable(cls, name)
         path = variables.get(variable + _FILE_SUFFIX)
         if path:
-            try:
-                found[variable] = Path(path).read_text(encoding="utf-8").strip()
-            except OSError as error:
-                raise ConfigurationError(f"{variable}{_FILE_SUFFIX}={path} cannot be read: {error.strerror}") from error
-            except UnicodeDecodeError as error:  # its text would show the secret
-                raise ConfigurationError(f"{variable}{_FILE_SUFFIX}={path} is not a text file: {error.reason}") from None
+            found[variable] = secret_in_file(variable + _FILE_SUFFIX, path)
     return found
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "plain",
     "require_secret",
     "require_tokens",
+    "secret_in_file",
     "token_table",
     "without_credentials",
 ]
@@ -73,18 +74,28 @@ def client_token(environment: Mapping[str, str] | None = None, *, variable: str 
 
     `variable` names another secret with the same two variables.
 
-    Raises `ConfigurationError` for a file that cannot be read, and for what is not a token.
+    Raises `ConfigurationError` for a file that cannot be read or is empty, and for what is not a token.
     """
     variables = os.environ if environment is None else environment
     if path := variables.get(f"{variable}_FILE"):
-        try:
-            token = Path(path).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise ConfigurationError(f"{variable}_FILE={path} cannot be read: {error.strerror}") from error
-        except UnicodeDecodeError as error:  # its text would show the token
-            raise ConfigurationError(f"{variable}_FILE={path} is not a text file: {error.reason}") from None
-        return require_token(token, name=f"the token in {path}") or None
+        return require_token(secret_in_file(f"{variable}_FILE", path), name=f"the token in {path}")
     return require_token(variables.get(variable, ""), name=variable) or None
+
+
+def secret_in_file(variable: str, path: str) -> str:
+    """Return the secret in the file that a variable names.
+
+    Raises `ConfigurationError` for a file that cannot be read, and for an empty one: without its secret a server would be open.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ConfigurationError(f"{variable}={path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:  # its text would show the secret
+        raise ConfigurationError(f"{variable}={path} is not a text file: {error.reason}") from None
+    if not text:
+        raise ConfigurationError(f"{variable}={path} is empty; write the secret into it, or unset the variable to go without")
+    return text
 
 
 def client_tls(environment: Mapping[str, str] | None = None) -> Tls:
