@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,19 @@ def test_a_line_cut_short_by_a_crash_is_removed_at_the_start(tmp_path):
     path.write_text('{"games": 1}\n{"ga')
     History(path, print).write(SimpleNamespace(games=2))
     assert [json.loads(line)["games"] for line in path.read_text().splitlines()] == [1, 2]
+
+
+def test_the_start_reads_the_end_of_a_long_history_alone(tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b'{"games": 1}\n' * (1 << 21) + b'{"ga')
+    tracemalloc.start()
+    try:
+        History(path, print)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert path.stat().st_size == len(b'{"games": 1}\n') << 21
+    assert peak_bytes < path.stat().st_size / 4
 
 
 def test_a_pipe_is_reported_once_and_not_waited_for(tmp_path):

@@ -21,6 +21,7 @@ __all__ = [
     "atomic_publish",
     "drop_partial_line",
     "drop_unfinished",
+    "end_of_lines",
     "make_directory",
     "require_place",
     "sync_directory",
@@ -30,6 +31,7 @@ __all__ = [
 
 TEMPORARY_SUFFIX = ".tmp"
 """Suffix of unfinished files, which readers of a directory ignore."""
+_CHUNK_BYTES = 1 << 20
 
 
 def atomic_publish(path: Path, data: bytes | str, *, mode: int = 0o666, confirm: Callable[[], object] = lambda: None) -> None:
@@ -126,7 +128,21 @@ def drop_partial_line(path: Path) -> None:
         descriptor = open_plain(path, os.O_RDWR)
     except FileNotFoundError:
         return
-    with os.fdopen(descriptor, "r+b") as file:
-        content = file.read()
-        if len(whole := whole_lines(content)) < len(content):
-            file.truncate(len(whole))
+    try:
+        size_bytes = os.fstat(descriptor).st_size
+        if (end := end_of_lines(descriptor, size_bytes)) < size_bytes:
+            os.ftruncate(descriptor, end)
+    finally:
+        os.close(descriptor)
+
+
+def end_of_lines(descriptor: int, size_bytes: int) -> int:
+    """Return the length of the whole lines in the first `size_bytes` of a file, of which only the end is read."""
+    end = size_bytes
+    while end > 0:
+        begin = max(0, end - _CHUNK_BYTES)
+        place = os.pread(descriptor, end - begin, begin).rfind(b"\n")
+        if place >= 0:
+            return begin + place + 1
+        end = begin
+    return 0

@@ -33,7 +33,14 @@ from zerofleet.storage.backups.contents import (
 )
 from zerofleet.storage.backups.order import files_of_run, versions_of_run
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
+from zerofleet.storage.files import (
+    TEMPORARY_SUFFIX,
+    atomic_publish,
+    end_of_lines,
+    make_directory,
+    sync_directory,
+    try_lock,
+)
 
 __all__ = ["copy_file", "save_backup", "sync_tree"]
 
@@ -146,7 +153,7 @@ def copy_file(source: Path, target: Path, *, whole_lines: bool = False) -> Store
     with os.fdopen(open_plain(source), "rb") as original, target.open("xb") as copy:
         left = os.fstat(original.fileno()).st_size
         if whole_lines:
-            left = _end_of_lines(original.fileno(), left)
+            left = end_of_lines(original.fileno(), left)
         while left > 0 and (chunk := original.read(min(_CHUNK_BYTES, left))):
             digest.update(chunk)
             copy.write(chunk)
@@ -154,18 +161,6 @@ def copy_file(source: Path, target: Path, *, whole_lines: bool = False) -> Store
         copy.flush()
         os.fsync(copy.fileno())
         return StoredFile(digest.hexdigest(), copy.tell())
-
-
-def _end_of_lines(descriptor: int, size: int) -> int:
-    """Return the length of the whole lines in the first `size` bytes."""
-    end = size
-    while end > 0:
-        begin = max(0, end - _CHUNK_BYTES)
-        place = os.pread(descriptor, end - begin, begin).rfind(b"\n")
-        if place >= 0:
-            return begin + place + 1
-        end = begin
-    return 0
 
 
 def sync_tree(root: Path) -> None:
