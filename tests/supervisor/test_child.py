@@ -177,11 +177,37 @@ def test_a_large_log_is_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "MAX_LOG_BYTES", 3)
     log = tmp_path / "a.log"
     log.write_text("abc")
-    module._limit_log(log)
-    assert log.exists()
+    assert not module._limit_log(log)
+    assert log.read_text() == "abc"
     log.write_text("abcd")
-    module._limit_log(log)
+    assert module._limit_log(log)
     assert (tmp_path / "a.log.1").read_text() == "abcd"
+    assert log.read_text() == ""
+    assert not module._limit_log(tmp_path / "absent.log")
+
+
+async def test_the_log_of_a_child_that_runs_for_weeks_is_rotated_and_goes_on(plan: Plan) -> None:
+    async with supervised(plan("trainer", "good")) as (child, _):
+        await until(lambda: is_ready(child))
+        with child.plan.log.open("ab") as log:  # as the child has it open
+            log.truncate(module.MAX_LOG_BYTES + 1)
+            child.look()
+            log.write(b"next\n")
+        assert child.plan.log.read_bytes() == b"next\n"
+        assert child.plan.log.with_suffix(".log.1").stat().st_size == module.MAX_LOG_BYTES + 1
+
+
+def test_a_large_log_is_cut_where_the_disk_has_no_space_for_the_older_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(target))
+
+    monkeypatch.setattr(module.shutil, "copyfile", fails)
+    monkeypatch.setattr(module, "MAX_LOG_BYTES", 3)
+    (tmp_path / "a.log").write_text("abcd")
+    assert module._limit_log(tmp_path / "a.log")
+    assert (tmp_path / "a.log").read_text() == ""
 
 
 @pytest.mark.parametrize(

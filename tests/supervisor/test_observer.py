@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import math
 import time
 from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
@@ -14,8 +17,9 @@ from zerofleet.rpc.gatekeeper_client import ModelChanges
 from zerofleet.strength.ratings.intervals import share_interval
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.lines import progress_line
-from zerofleet.supervisor.observer import Observer
+from zerofleet.supervisor.observer import Observer, _memory
 from zerofleet.supervisor.pages import MetricsPage
+from zerofleet.supervisor.processor_time import ProcessorTime
 
 MODEL = "connect_four"
 REPORT = MatchReport(2, 14, 4, 8, (0, 1, 2, 3, 4), 0.6, 0.5, 0.7, 3.0)
@@ -34,6 +38,17 @@ READY = SimpleNamespace(
     look=int,
 )
 PLAYING = Candidate(MODEL, 7, CandidateStatus.TRIAL, None, "promoted at once")
+
+
+def test_a_machine_with_too_many_open_files_costs_memory_and_time_of_a_service_and_not_the_run(monkeypatch):
+    def refuses(pid):
+        raise OSError(errno.ENFILE, "Too many open files in system", f"/proc/{pid}/stat")
+
+    monkeypatch.setattr(psutil, "Process", refuses)
+    assert _memory(7) == 0
+    meter = ProcessorTime()
+    meter.take(1.0, 7)
+    assert math.isnan(meter.cores)
 
 
 class Gatekeeper:

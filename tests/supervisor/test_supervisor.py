@@ -83,6 +83,21 @@ async def test_a_signal_stops_workers_first_and_the_inference_server_last(
 
 
 @pytest.mark.slow
+async def test_a_run_under_nohup_goes_on_when_its_terminal_is_closed(directory: RunDirectory, plan: Plan, notes: Path) -> None:
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        out = io.StringIO()
+        async with supervising(directory, [plan("trainer", "good")], out):
+            await until_ready(notes, 1)
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGHUP, former)
+    assert "SIGINT: stopping the services" in out.getvalue()
+    assert "SIGHUP" not in out.getvalue()
+
+
+@pytest.mark.slow
 async def test_the_address_of_the_pages_is_told_when_they_are_ready(directory: RunDirectory, plan: Plan) -> None:
     out = io.StringIO()
     pages = plan("ui", "good", ZEROFLEET_TEST_ADDRESS="http://127.0.0.1:8765/")

@@ -8,7 +8,10 @@ dies (`parent_pid`). It has its own session, so that Ctrl-C in the terminal reac
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import shutil
 import signal
 import time
 from collections import deque
@@ -147,7 +150,9 @@ class Child:
         self._send(signal.SIGKILL)
 
     def look(self) -> None:
-        """Read the note of a compilation, and the announce file, which a ready child has written."""
+        """Read the note of a compilation, and the announce file, which a ready child has written; limit a log that grows."""
+        if self.pid is not None and _limit_log(self.plan.log):
+            self._log_begins = 0
         self.compiling = read_note(note_path(self.plan.announce), self.pid)
         if self.state is not ChildState.STARTING or self.pid is None:
             return
@@ -261,7 +266,18 @@ def _how_it_ended(code: int) -> str:
     return f"exited with code {code}"
 
 
-def _limit_log(path: Path) -> None:
-    """Rotate a large log; keep one older file."""
-    if path.exists() and path.stat().st_size > MAX_LOG_BYTES:
-        path.replace(path.with_suffix(".log.1"))
+def _limit_log(path: Path) -> bool:
+    """Move the lines of a large log to an older file, of which one is kept; return whether it was large.
+
+    A running service has the log open to append, so the file stays. Lines written during the move may be lost, and those for
+    which the disk has no space.
+    """
+    try:
+        if path.stat().st_size <= MAX_LOG_BYTES:
+            return False
+        with contextlib.suppress(OSError):
+            shutil.copyfile(path, path.with_suffix(".log.1"))
+        os.truncate(path, 0)
+    except OSError:  # absent, or the directory was removed
+        return False
+    return True

@@ -322,10 +322,10 @@ _IN_A_MATCH = (CandidateStatus.PLAYING, CandidateStatus.TRIAL)
 
 
 def _memory(pid: int | None) -> int:
-    """Return the resident memory of a process in bytes, 0 if it is gone."""
+    """Return the resident memory of a process in bytes, 0 if it is gone or cannot be read."""
     try:
         return int(psutil.Process(pid).memory_info().rss) if pid is not None else 0
-    except psutil.Error:
+    except (psutil.Error, OSError):  # the latter: too many open files
         return 0
 
 

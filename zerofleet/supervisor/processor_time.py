@@ -41,11 +41,11 @@ class ProcessorTime:
 
 
 def _spent_s(pid: int | None) -> float | None:
-    """Return the processor time of a process since its start, None if it is gone."""
+    """Return the processor time of a process since its start, None if it is gone or cannot be read."""
     try:
         if pid is None:
             return None
         times = psutil.Process(pid).cpu_times()
-    except psutil.Error:
+    except (psutil.Error, OSError):  # the latter: too many open files
         return None
     return float(times.user + times.system)

@@ -101,14 +101,19 @@ def supervising(request: RunRequest, console: Console, keyboard: Keyboard | None
 
 @contextlib.contextmanager
 def stopped_by_signals(supervisor: Supervisor) -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP stop the supervisor; for the event loop of the main thread."""
+    """Let SIGINT, SIGTERM and SIGHUP stop the supervisor; for the event loop of the main thread.
+
+    SIGHUP stays ignored if it was when the process began, as under `nohup`: the run goes on when its terminal is closed.
+    """
     loop = asyncio.get_running_loop()
-    for number in _SIGNALS:
+    is_detached = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heeded = [number for number in _SIGNALS if not (is_detached and number is signal.SIGHUP)]
+    for number in heeded:
         loop.add_signal_handler(number, supervisor.stop, number.name)
     try:
         yield
     finally:
-        for number in _SIGNALS:
+        for number in heeded:
             loop.remove_signal_handler(number)
 
 
