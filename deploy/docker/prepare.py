@@ -31,7 +31,8 @@ from pathlib import Path
 from games.errors import GameError
 from zerofleet.errors import ZerofleetError
 from zerofleet.presets import preset
-from zerofleet.service.authority import SERVERS, Authority
+from zerofleet.rpc.security.tls import CERTIFICATE, KEY
+from zerofleet.service.authority import CA, SERVERS, Authority
 from zerofleet.service.settings import ServiceSettings, read_settings
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.runs import RunDirectory
@@ -120,8 +121,8 @@ def certify(credentials: Path) -> None:
             identity = authority.renew(name, days=CERTIFICATE_DAYS)
         if place is None:
             continue
-        for source in sorted(identity.directory.iterdir(), reverse=True):  # tls.key, tls.crt, ca.crt
-            _write(credentials / place / source.name, source.read_text())
+        for file in (KEY, CERTIFICATE, CA):
+            _write(credentials / place / file, (identity.directory / file).read_text())
 
 
 def _password(file: Path) -> str:
@@ -133,8 +134,7 @@ def _password(file: Path) -> str:
 
 def _write(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    atomic_publish(file, text)
-    file.chmod(0o400)
+    atomic_publish(file, text, mode=0o400)
 
 
 if __name__ == "__main__":

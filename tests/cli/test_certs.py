@@ -9,6 +9,8 @@ import pytest
 from cryptography import x509
 
 from zerofleet.rpc.security.tls import Tls
+from zerofleet.service import authority
+from zerofleet.service.authority import Authority
 
 EVERYBODY = ["authority", "inference_server", "gatekeeper", "trainer", "selfplay_worker", "operator"]
 
@@ -38,6 +40,25 @@ def test_keys_and_directories_are_accessible_to_their_owner_only(zerofleet, tmp_
     assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
     assert {key.parent.stat().st_mode & 0o777 for key in keys} == {0o700}
     assert list((tmp_path / "certs").rglob("*.tmp")) == []
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_an_identity_whose_making_was_killed_is_made_again(tmp_path, monkeypatch, written):
+    identities = Authority(tmp_path)
+    identities.establish()
+    write, left = authority._write, iter(range(written))
+
+    def killed(path, content, **options):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        write(path, content, **options)
+
+    with monkeypatch.context() as killing:
+        killing.setattr(authority, "_write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            identities.issue("trainer", days=9)
+    identities.issue("trainer", days=9)
+    assert Tls(tmp_path / "trainer" / "ca.crt", tmp_path / "trainer").load().key is not None
 
 
 def test_existing_certificates_are_not_overwritten_without_renew(zerofleet, tmp_path):

@@ -3,8 +3,10 @@
 import ast
 import importlib.util
 import json
+import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -306,6 +308,27 @@ def test_prepare_keeps_generated_secrets_and_gives_redis_hashes_only(prepare, tm
     assert (read_header(tmp_path / "run").game, read_header(tmp_path / "run").preset) == ("tic_tac_toe", "tiny")
     monkeypatch.setenv("ZEROFLEET_GAME", "connect_four")
     assert prepare.main(credentials=credentials) == 2
+
+
+def test_no_other_user_may_read_a_password_before_prepare_has_written_it(prepare, tmp_path, monkeypatch):
+    modes, sync = [], os.fsync
+
+    def note(descriptor):
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    prepare._write(tmp_path / "token", "secret\n")
+    assert modes[0] == 0o400
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o400
+
+
+def test_prepare_hands_on_no_remains_of_a_killed_renewal(prepare, tmp_path):
+    left = tmp_path / "authority" / "trainer" / "tls.key.7-abcd.tmp"
+    left.parent.mkdir(parents=True)
+    left.write_text("key of nobody")
+    prepare.certify(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "trainer/tls").iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
 
 
 def test_users_of_redis_have_the_documented_rights_and_ping(prepare):

@@ -132,10 +132,11 @@ class Authority:
         signed = _usage(builder, hosts, authority).sign(key, hashes.SHA256())
         directory = self._directory / name
         _make_private(directory)
-        # Key first: a service that reads in between finds a mismatch and retries.
+        # Key first: a service that reads in between finds a mismatch and retries. The certificate last: with it the identity
+        # exists, and is not made again after a kill.
         _write(directory / KEY, _pem(private), private=True)
-        _write(directory / CERTIFICATE, signed.public_bytes(Encoding.PEM))
         _write(directory / CA, authority.public_bytes(Encoding.PEM))
+        _write(directory / CERTIFICATE, signed.public_bytes(Encoding.PEM))
         return _identity(name, directory, made=True)
 
     def _signer(self) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
