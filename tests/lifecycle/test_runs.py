@@ -87,6 +87,13 @@ def test_empty_folders_are_no_obstacle_to_a_new_run(tmp_path: Path) -> None:
     assert read_header(tmp_path).game == "tic_tac_toe"
 
 
+def test_a_start_that_was_killed_while_it_wrote_the_header_is_no_obstacle_to_a_new_run(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    (tmp_path / "run.json.7-abcd.tmp").write_text('{"schema": 1')
+    RunDirectory.create_or_open(tmp_path, "tic_tac_toe", {}).close()
+    assert read_header(tmp_path).game == "tic_tac_toe"
+
+
 def test_a_directory_with_foreign_files_is_not_modified(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(RunDirectoryError, match="not empty and not a run directory"):

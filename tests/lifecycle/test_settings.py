@@ -64,6 +64,10 @@ def test_a_missing_secret_file_is_reported_with_its_path(tmp_path: Path) -> None
         read_settings(ProbeSettings, [], {"ZEROFLEET_TOKEN_FILE": str(tmp_path / "absent")})
 
 
+def test_an_empty_variable_of_the_announce_file_counts_as_unset() -> None:
+    assert read_settings(ProbeSettings, [], {"ZEROFLEET_ANNOUNCE": ""})[0].announce is None
+
+
 def test_an_empty_secret_file_is_refused_in_place_of_a_server_without_a_secret(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("\n")
     with pytest.raises(ConfigurationError, match=r"ZEROFLEET_TOKEN_FILE=.*/token is empty; write the secret into it, or unset"):

@@ -97,7 +97,7 @@ class ServiceSettings(BaseSettings):
     metrics_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None
     """Secret that /metrics requires as `Authorization: Bearer`, at least 16 characters; without it the page is open to every
     client of the port. The probes are always open."""
-    announce: Path | None = None
+    announce: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
     """File that this service writes when it is ready: JSON with pid, address and metrics_port."""
     tls_ca: Annotated[Path | None, BeforeValidator(_none_if_empty)] = None
     """Certificates (PEM) of the trusted authorities. If set, network connections are encrypted and servers require client

@@ -23,7 +23,7 @@ from games.core import make
 from games.positions import changed_parameters
 from zerofleet.contracts.plain_files import open_plain, read_plain
 from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
-from zerofleet.storage.files import atomic_publish, make_directory, sync_directory, try_lock
+from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
 from zerofleet.storage.run_paths import RunPaths
 
 __all__ = ["RUN_SCHEMA", "RunDirectory", "RunHeader", "RunPaths", "check_seed", "read_header", "require_run"]
@@ -223,12 +223,17 @@ def _check_same(root: Path, stored: RunHeader, wanted: RunHeader, preset: str | 
 def _check_empty(root: Path) -> None:
     if root.exists() and not root.is_dir():
         raise RunDirectoryError(f"{root} is a file; --run-dir takes a directory")
-    if root.is_dir() and any(entry.name not in _OF_NO_RUN and not _is_empty_folder(entry) for entry in root.iterdir()):
+    if root.is_dir() and any(not _is_of_no_run(entry) for entry in root.iterdir()):
         raise RunDirectoryError(f"{root} is not empty and not a run directory (no run.json); choose another --run-dir")
 
 
-def _is_empty_folder(path: Path) -> bool:
-    """Return whether a path is an empty folder, such as the mount point of another volume."""
+def _is_of_no_run(path: Path) -> bool:
+    """Return whether a path may be in a directory without a run, as what a start left that was killed while it wrote run.json.
+
+    So may an empty folder, such as the mount point of another volume.
+    """
+    if path.name in _OF_NO_RUN or (path.name.startswith("run.json.") and path.name.endswith(TEMPORARY_SUFFIX)):
+        return True
     return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
 
 
