@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from zerofleet.errors import CorruptModel
+from zerofleet.storage.model_store.history import History
 
 MODEL = "tic_tac_toe"
 
@@ -126,6 +127,18 @@ def test_a_truncated_line_of_history_is_repaired_by_the_next_write(store, place)
     third = store.write_champion(MODEL, 3, epoch=3, reason="won")
     assert store.history(MODEL) == [first, second, third]
     assert len(place.read("champion_history.jsonl").splitlines()) == 3
+
+
+def test_a_promotion_parses_no_line_of_a_whole_history(store, place, monkeypatch):
+    first, second = (store.write_champion(MODEL, version, epoch=version, reason="won") for version in (1, 2))
+
+    def refuses(*_: object, **__: object) -> None:
+        raise AssertionError("a history of many thousand lines would be parsed")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(History, "parse", refuses)
+        third = store.write_champion(MODEL, 3, epoch=3, reason="won")
+    assert store.history(MODEL) == [first, second, third]
 
 
 def test_a_champion_states_the_export_of_its_version(store):

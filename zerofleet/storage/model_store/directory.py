@@ -37,7 +37,7 @@ from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavai
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
 from zerofleet.storage.model_store import base
-from zerofleet.storage.model_store.history import History
+from zerofleet.storage.model_store.history import History, completed
 from zerofleet.storage.model_store.pointer_check import POINTER_REMEDY, PointerCheck, read_pointer
 
 __all__ = ["DirectoryStore"]
@@ -306,7 +306,7 @@ class DirectoryStore:
 
         One that cannot be read is kept beside the new one, which begins with the present champion.
         """
-        path, wanted = self._model_directory(model) / "champion_history.jsonl", self._history(model).dump()
+        path = self._model_directory(model) / "champion_history.jsonl"
         try:
             stored = self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="it is kept, and a new history begins")
         except CorruptModel as error:
@@ -316,7 +316,7 @@ class DirectoryStore:
             log.error("store.history_moved", error=str(error), kept_as=str(aside))
             path.rename(aside)
             stored = None
-        if wanted != (stored or b""):
+        if (wanted := completed(stored or b"", self._pointer(model), where=str(path))) != (stored or b""):
             atomic_publish(path, wanted)
 
     def _append_history(self, model: str, champion: Champion) -> None:

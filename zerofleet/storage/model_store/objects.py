@@ -33,7 +33,7 @@ from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.model_store import base
 from zerofleet.storage.model_store.bucket import Bucket, ChangedMeanwhileError, Content, Listed
 from zerofleet.storage.model_store.cache import ModelCache
-from zerofleet.storage.model_store.history import History
+from zerofleet.storage.model_store.history import History, completed
 from zerofleet.storage.model_store.pointer_check import PointerCheck, read_pointer
 
 __all__ = ["ObjectStore"]
@@ -180,7 +180,8 @@ class ObjectStore:
     def history(self, model: str, *, whole: bool = False) -> list[Champion]:
         """See `ModelStore`."""
         present = self.champion(model)  # read first: every earlier champion has its line
-        found = self._history(model)[0].including(present)
+        stored, where = self._read_history(model), f"{self.location}/{model}/champion_history.jsonl"
+        found = History.parse(stored.data if stored else b"", where=where).including(present)
         if whole and found.fault is not None:
             raise found.fault
         return list(found.champions)
@@ -191,8 +192,9 @@ class ObjectStore:
         self._bucket.require_conditions(f"{model}/.conditions")
         present, former = self._pointer(model)
         base.require_leader(model, present, epoch=epoch, after=after)
-        lines, history = self._history(model)
-        if (complete := lines.including(present).dump()) != (history.data if history else b""):
+        history = self._read_history(model)
+        text = history.data if history else b""
+        if (complete := completed(text, present, where=f"{self.location}/{model}/champion_history.jsonl")) != text:
             history = self._write_history(model, complete, history)
         sha256 = self.manifest_sha256(model, version)
         champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason, exported_at_ms)
@@ -311,10 +313,8 @@ class ObjectStore:
         found = self._read(key)
         return (None if found is None else read_pointer(found.data, where=f"{self.location}/{key}")), found
 
-    def _history(self, model: str) -> tuple[History, Content | None]:
-        key = f"{require_model_name(model)}/champion_history.jsonl"
-        found = self._read(key, max_bytes=base.MAX_HISTORY_BYTES)
-        return History.parse(found.data if found else b"", where=f"{self.location}/{key}"), found
+    def _read_history(self, model: str) -> Content | None:
+        return self._read(f"{require_model_name(model)}/champion_history.jsonl", max_bytes=base.MAX_HISTORY_BYTES)
 
     def _write_history(self, model: str, text: bytes, former: Content | None) -> Content:
         """Replace the history that was read; raises `StaleEpoch` when another gatekeeper has written it."""
