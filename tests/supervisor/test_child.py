@@ -203,7 +203,7 @@ def test_a_large_log_is_cut_where_the_disk_has_no_space_for_the_older_file(
     def fails(source: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(target))
 
-    monkeypatch.setattr(module.shutil, "copyfile", fails)
+    monkeypatch.setattr("shutil.copyfile", fails)
     monkeypatch.setattr(module, "MAX_LOG_BYTES", 3)
     (tmp_path / "a.log").write_text("abcd")
     assert module._limit_log(tmp_path / "a.log")
