@@ -126,19 +126,20 @@ async def test_a_load_does_not_hold_up_evaluations(wire, publish, loader, positi
     assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "2"
 
 
-async def test_a_load_that_another_program_replaces_at_once_is_repeated_and_no_version_is_blamed(wire, publish, loader):
+async def test_a_load_that_another_program_replaces_at_once_is_repeated_and_no_version_is_blamed(wire, publish, monkeypatch):
     publish()
     registry = wire.server.plane.registry
     async with ModelControl(wire.server.address) as control, ModelControl(wire.server.address) as other:
-        loader.hold.clear()
-        loader.loading.clear()
-        load = asyncio.create_task(control.serve(MODEL, [1, 2]))
-        await until(loader.loading.is_set)
-        replacing = asyncio.create_task(other.serve(MODEL, [1]))
-        await until(lambda: bool(registry._change._waiters))
-        loader.hold.set()
-        await replacing
-        await load
+        ready, replaced = control.ready, []
+
+        async def ready_after_another_load(model, version):
+            if not replaced:
+                replaced.append(version)
+                await other.serve(MODEL, [1])
+            return await ready(model, version)
+
+        monkeypatch.setattr(control, "ready", ready_after_another_load)
+        await control.serve(MODEL, [1, 2])
         assert [held.version for held in registry.versions(MODEL)] == [1, 2]
 
 

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,6 +64,14 @@ async def until_ready(notes: Path, children: int) -> None:
 
 def ends(notes: Path) -> list[str]:
     return [line.split()[0] for line in notes.read_text().splitlines() if line.endswith("ends")]
+
+
+@pytest.fixture(autouse=True)
+def attached_to_a_terminal() -> Iterator[None]:
+    """The tests themselves may run under `nohup`."""
+    former = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, former)
 
 
 @pytest.mark.slow
