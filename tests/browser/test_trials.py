@@ -71,8 +71,8 @@ def test_a_version_on_trial_leads_to_its_measurement_in_progress(open_page: Call
 
 @pytest.fixture
 def before_its_first_game(copied: Callable[[str], Path]) -> Iterator[None]:
-    """Make the run `begun`: the measurement of version 2 has opened, and no game of it has ended."""
-    paths = RunPaths(copied("begun"))
+    """Make the run `first_games`: the measurement of version 2 has opened, and no game of it has ended."""
+    paths = RunPaths(copied("first_games"))
     paths.experiment.write_text(commented(Experiment(MODEL, "tiny", 1, settings={"gate.mode": "watch"})))
     submitted, opened, *_, playing = sample_match(
         games.make(MODEL), RULE, match_id="watch/2/1/2", version=2, opponent=1, groups=1, status=None
@@ -84,7 +84,7 @@ def before_its_first_game(copied: Callable[[str], Path]) -> Iterator[None]:
 
 @pytest.mark.usefixtures("before_its_first_game")
 def test_a_match_without_a_game_has_no_share_of_the_points(open_page: Callable[..., Page]) -> None:
-    page = open_page("/runs/begun/matches")
+    page = open_page("/runs/first_games/matches")
     row = page.locator("#matches tbody tr")
     expect(row).to_have_count(1)
     expect(row).to_contain_text("in progress")
