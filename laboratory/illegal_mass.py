@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
 from games import core
 from games.core import Game, State
 from games.positions import encode_for, legal, new_state
-from trainer.exported_module import unpack_planes
+from trainer.export import exported_network
+from trainer.exported_module import planes_of
 from trainer.loss import log_policy
-from trainer.network import Network, new_network
-from zerofleet.contracts.model_checks import WEIGHTS_FILE
+from trainer.network import Network
 from zerofleet.contracts.naming import model_name
-from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import ModelStore
 
 __all__ = ["GAMES", "illegal_mass", "stored_policy"]
@@ -31,11 +29,7 @@ OPENING_PLIES = 6
 
 def stored_policy(store: ModelStore, game: Game, version: int) -> Network:
     """Return the network of a stored version, in evaluation mode. Raises `CorruptModel`, `Unavailable`."""
-    model = model_name(game)
-    manifest = store.verify(model, version, game=game)
-    network = new_network(game.spec(), NetworkSettings.model_validate(manifest.network), seed=0)
-    network.load_state_dict(load_file(store.directory(model, version) / WEIGHTS_FILE))
-    return network.eval()
+    return exported_network(store, game, store.verify(model_name(game), version, game=game))
 
 
 @torch.no_grad()
@@ -74,4 +68,4 @@ def _opened(game: Game, rng: np.random.Generator) -> State:
 def _planes(game: Game, states: list[State]) -> torch.Tensor:
     """Return the planes that the players to move see, float32 [N, C, H, W]."""
     packed = np.stack([encode_for(game, state, core.to_move(game, state)) for state in states])
-    return unpack_planes(torch.from_numpy(packed), *game.spec().planes).float()
+    return planes_of(game.spec(), packed)

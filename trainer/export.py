@@ -17,6 +17,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from safetensors.torch import load_file as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 from torch.jit import _recursive as recursive
@@ -24,11 +25,12 @@ from torch.jit import _recursive as recursive
 from games.core import Game
 from games.positions import parameters_text
 from trainer.exported_module import serving_module
-from trainer.network import Network
+from trainer.network import Network, new_network
 from trainer.settings import TritonBackend
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.heads import BASE_HEADS, outputs_of
 from zerofleet.contracts.manifests import Golden, Manifest, NetworkDict, check_golden
+from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import CorruptModel, Diverged
@@ -41,6 +43,7 @@ __all__ = [
     "Served",
     "export_network",
     "export_served",
+    "exported_network",
     "script",
     "served_network",
     "triton_config",
@@ -106,6 +109,13 @@ def export_network(
     return export_served(
         store, game, served_network(network, game, settings), lineage=lineage, backend=backend, max_batch=max_batch
     )
+
+
+def exported_network(store: ModelStore, game: Game, manifest: Manifest) -> Network:
+    """Return the network of a verified version, in evaluation mode; the inverse of `export_network`."""
+    network = new_network(game.spec(), NetworkSettings.model_validate(manifest.network), seed=0)
+    network.load_state_dict(load_safetensors(store.directory(manifest.model, manifest.version) / WEIGHTS_FILE))
+    return network.eval()
 
 
 def export_served(

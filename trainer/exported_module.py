@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -20,7 +21,7 @@ from trainer.network import Network
 from trainer.tower import fold_kernels
 from zerofleet.contracts.heads import AUXILIARY_HEADS
 
-__all__ = ["ServingModule", "serving_module", "unpack_planes"]
+__all__ = ["ServingModule", "planes_of", "serving_module", "unpack_planes"]
 
 
 class ServingModule(nn.Module):
@@ -98,6 +99,11 @@ def serving_module(network: Network, spec: GameSpec) -> ServingModule:
     served.extra = nn.ModuleList(served.extra[index] for index in kept)
     served.heads = tuple(served.heads[index] for index in kept)
     return (ServingModule, _WithOneHead, _WithTwoHeads)[len(kept)](served, spec).eval()
+
+
+def planes_of(spec: GameSpec, states: np.ndarray) -> Tensor:
+    """Return the planes of packed positions (uint8 [B, packed_bytes]), float32 [B, C, H, W]."""
+    return unpack_planes(torch.from_numpy(np.ascontiguousarray(states)), *spec.planes).float()
 
 
 def unpack_planes(state: Tensor, planes: int, height: int, width: int) -> Tensor:

@@ -11,21 +11,19 @@ Axes: B batch, C planes, H x W cells, L listed actions, A actions, N positions a
 from __future__ import annotations
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from games.chinese_checkers.rhombus.board import CELLS, PIECES, SIDE, level
 from games.core import Game
+from trainer.export import exported_network
 from trainer.exported_module import serving_module
-from trainer.network import Network, new_network
+from trainer.network import Network
 from trainer.pool_sources import CellGains
 from trainer.settings import TrainerSettings
 from zerofleet.contracts.manifests import Manifest
-from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError, ModelNotFound
-from zerofleet.presets import NetworkSettings
 from zerofleet.presets.combined import CombinedSettings
 from zerofleet.storage.model_store.opening import open_model_store
 
@@ -119,6 +117,4 @@ def stored_network(game: Game, chosen: CombinedSettings) -> tuple[Network, Manif
         raise ConfigurationError(
             f"version {chosen.version} in {store.location} has network {manifest.network}; want one of the learner outcome"
         )
-    network = new_network(game.spec(), NetworkSettings.model_validate(manifest.network), seed=0)
-    network.load_state_dict(load_file(store.directory(model, chosen.version) / WEIGHTS_FILE))
-    return network.eval(), manifest
+    return exported_network(store, game, manifest), manifest

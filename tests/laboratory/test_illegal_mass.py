@@ -29,13 +29,20 @@ class Constant:
         return self._logits.expand(len(planes), -1), None, []
 
 
-def test_a_uniform_policy_has_the_share_of_the_illegal_actions():
-    masses, rng = [], np.random.default_rng(3)
-    states = [new_state(GAME) for _ in range(40)]
-    for state in states:
+def opened(games, *, seed):
+    """Yield the positions after the random plies of each game."""
+    rng = np.random.default_rng(seed)
+    for _ in range(games):
+        state = new_state(GAME)
         for _ in range(OPENING_PLIES):
             if actions := legal(GAME, state):
                 play(GAME, state, actions[int(rng.integers(len(actions)))])
+        yield state
+
+
+def test_a_uniform_policy_has_the_share_of_the_illegal_actions():
+    masses = []
+    for state in opened(40, seed=3):
         while actions := legal(GAME, state):
             masses.append(1.0 - len(actions) / 9)
             play(GAME, state, actions[0])
@@ -46,12 +53,7 @@ def test_a_policy_plays_its_best_legal_action():
     """Action 8 has nearly all of the policy: nothing is illegal while it is free, and nearly everything afterwards."""
     mass = illegal_mass(Constant([0.0] * 8 + [30.0]), GAME, seed=0, games=30)
     free = taken = 0
-    rng = np.random.default_rng(0)
-    for _ in range(30):
-        state = new_state(GAME)
-        for _ in range(OPENING_PLIES):
-            if actions := legal(GAME, state):
-                play(GAME, state, actions[int(rng.integers(len(actions)))])
+    for state in opened(30, seed=0):
         while actions := legal(GAME, state):
             free, taken = free + (8 in actions), taken + (8 not in actions)
             play(GAME, state, 8 if 8 in actions else actions[0])

@@ -7,9 +7,10 @@ from deep_q_at_work import RHOMBUS, SMALL, SPEC, on_rhombus, opened, read, setti
 
 from games import positions
 from trainer.export import script
+from trainer.exported_module import planes_of
 from trainer.learners.deep_q.served import TEMPERATURE
 from trainer.learners.deep_q.shaping import BoardValue
-from trainer.learners.deep_q.values import planes_of, values_of
+from trainer.learners.deep_q.values import values_of
 from zerofleet.agents import make_agent
 from zerofleet.contracts.records import encode_record
 from zerofleet.evaluators.base import Evaluation

@@ -6,8 +6,9 @@ import torch
 from deep_q_at_work import RHOMBUS, SMALL, SPEC, on_rhombus, opened, random_batch, read, settings_of
 
 from games import positions
+from trainer.exported_module import planes_of
 from trainer.learners.deep_q.transitions import NO_MOVE, Transitions
-from trainer.learners.deep_q.values import planes_of, targets_of, values_of
+from trainer.learners.deep_q.values import targets_of, values_of
 from zerofleet.errors import CorruptModel
 
 

@@ -5,23 +5,17 @@ Axes: B transitions, M moves of a pool.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from games.core import GameSpec
-from trainer.exported_module import unpack_planes
+from trainer.exported_module import planes_of
 from trainer.learners.deep_q.transitions import NO_MOVE, Transitions
 from trainer.q_networks import QSA, QPool
 
-__all__ = ["planes_of", "pool_values", "targets_of", "values_of"]
+__all__ = ["pool_values", "targets_of", "values_of"]
 
 _LOWEST = -1e30
-
-
-def planes_of(spec: GameSpec, states: np.ndarray) -> Tensor:
-    """Return the planes of packed positions (uint8 [B, packed_bytes]), float32 [B, C, H, W]."""
-    return unpack_planes(torch.from_numpy(np.ascontiguousarray(states)), *spec.planes).float()
 
 
 def values_of(network: QPool | QSA, spec: GameSpec, batch: Transitions) -> Tensor:

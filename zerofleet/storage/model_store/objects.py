@@ -180,7 +180,7 @@ class ObjectStore:
     def history(self, model: str, *, whole: bool = False) -> list[Champion]:
         """See `ModelStore`."""
         present = self.champion(model)  # read first: every earlier champion has its line
-        stored, where = self._read_history(model), f"{self.location}/{model}/champion_history.jsonl"
+        where, stored = self._read_history(model)
         found = History.parse(stored.data if stored else b"", where=where).including(present)
         if whole and found.fault is not None:
             raise found.fault
@@ -192,9 +192,9 @@ class ObjectStore:
         self._bucket.require_conditions(f"{model}/.conditions")
         present, former = self._pointer(model)
         base.require_leader(model, present, epoch=epoch, after=after)
-        history = self._read_history(model)
+        where, history = self._read_history(model)
         text = history.data if history else b""
-        if (complete := completed(text, present, where=f"{self.location}/{model}/champion_history.jsonl")) != text:
+        if (complete := completed(text, present, where=where)) != text:
             history = self._write_history(model, complete, history)
         sha256 = self.manifest_sha256(model, version)
         champion = Champion(model, version, epoch, sha256, time.time_ns() // 1_000_000, reason, exported_at_ms)
@@ -313,8 +313,10 @@ class ObjectStore:
         found = self._read(key)
         return (None if found is None else read_pointer(found.data, where=f"{self.location}/{key}")), found
 
-    def _read_history(self, model: str) -> Content | None:
-        return self._read(f"{require_model_name(model)}/champion_history.jsonl", max_bytes=base.MAX_HISTORY_BYTES)
+    def _read_history(self, model: str) -> tuple[str, Content | None]:
+        """Return the place of the history, for messages, and the object, None if absent."""
+        key = f"{require_model_name(model)}/champion_history.jsonl"
+        return f"{self.location}/{key}", self._read(key, max_bytes=base.MAX_HISTORY_BYTES)
 
     def _write_history(self, model: str, text: bytes, former: Content | None) -> Content:
         """Replace the history that was read; raises `StaleEpoch` when another gatekeeper has written it."""

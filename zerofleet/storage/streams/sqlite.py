@@ -64,7 +64,7 @@ UPDATE entries SET consumer = :consumer, handle = :handle, delivered_at_s = :now
 """
 GIVE_BACK = """
 UPDATE entries SET delivered_at_s = 0, deliveries = deliveries - 1
-WHERE id = ? AND stream = ? AND handle = ? AND deliveries = ? AND consumer IS NOT NULL
+WHERE id = ? AND stream = ? AND handle = ? AND deliveries = ?
 """
 DELETE = "DELETE FROM entries WHERE id = ? AND stream = ?"
 BURY = """
