@@ -17,7 +17,7 @@ from inference_server.registry import Registry, ServedVersion
 from inference_server.tensors import Tensor
 from zerofleet.contracts.naming import CHAMPION_ALIAS, parse_version, require_model_name
 from zerofleet.contracts.priorities import Priority
-from zerofleet.errors import ModelNotFound, Overloaded
+from zerofleet.errors import ModelNotFound, Overloaded, Unavailable
 from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["DataPlane", "Inference", "require_names"]
@@ -61,7 +61,8 @@ class DataPlane:
     def find(self, model: str, version: str = "") -> ServedVersion:
         """Return a served version by its names on the wire, the champion for an empty version and for `champion`.
 
-        Raises `InvalidRequest` for an invalid name or version, `ModelNotFound` for one that is not served.
+        Raises `InvalidRequest` for an invalid name or version, `ModelNotFound` for one that is not served, `Unavailable` while
+        the server starts.
         """
         return self.registry.resolve(model, require_names(model, version))
 
@@ -69,7 +70,7 @@ class DataPlane:
         """Return whether a version is ready; raises `InvalidRequest` for an invalid name or version."""
         try:
             self.find(model, version)
-        except ModelNotFound:
+        except (ModelNotFound, Unavailable):
             return False
         return not self.draining
 

@@ -108,10 +108,12 @@ class Registry:
         max_versions: int,
         message_bytes: int = MAX_MESSAGE_BYTES,
         on_lost: Callable[[DeviceLost], None] = lambda error: None,
+        starting: bool = False,
     ) -> None:
         """Create it, without models; `message_bytes` is the largest message that the server accepts.
 
-        `on_lost` is called when a load finds that the device is lost.
+        `on_lost` is called when a load finds that the device is lost. `starting`: `serve_champions` follows, and until it has
+        ended a model that is not served is `Unavailable`, so that clients wait for the restart of a server.
         """
         self.store = store
         self._message_bytes = message_bytes
@@ -119,6 +121,7 @@ class Registry:
         self._max_batch = max_batch
         self._max_versions = max_versions
         self._on_lost = on_lost
+        self._starting = starting
         self._served: dict[str, dict[int, ServedVersion]] = {}  # versions ascending
         self._champions: dict[str, int] = {}  # of the served models, as the store named them last
         self._unseen: set[str] = set()  # models whose pointer could not be read at the last look
@@ -142,10 +145,13 @@ class Registry:
     def resolve(self, model: str, version: int | None) -> ServedVersion:
         """Return a served version, for None the champion; raises `ModelNotFound`, which lists the served ones.
 
-        Without a champion in the store, None is the newest served version: no gatekeeper decides there.
+        Without a champion in the store, None is the newest served version: no gatekeeper decides there. Raises `Unavailable`
+        for a model that is not served while the champions of the store are being loaded.
         """
         served = self._served.get(model)
         if not served:
+            if self._starting:
+                raise Unavailable(f"model {model} is not served yet: the server is loading the champions; try again shortly")
             known = ", ".join(self.models()) or "none yet"
             raise ModelNotFound(f"model {model} is not served; served models: {known}")
         wanted = self._champions.get(model, max(served)) if version is None else version
@@ -189,6 +195,12 @@ class Registry:
 
         A model for which a client has already requested versions is left alone. Cancellation: as `serve`.
         """
+        try:
+            await self._serve_champions()
+        finally:
+            self._starting = False
+
+    async def _serve_champions(self) -> None:
         for model in await asyncio.to_thread(self.store.models):
             try:
                 versions = recent_versions(await asyncio.to_thread(self.store.history, model))

@@ -101,10 +101,13 @@ class RunningServer:
 
 
 @asynccontextmanager
-async def open_server(settings: ServerSettings, backend: Backend | None = None) -> AsyncIterator[RunningServer]:
+async def open_server(
+    settings: ServerSettings, backend: Backend | None = None, *, starting: bool = False
+) -> AsyncIterator[RunningServer]:
     """Listen, without models yet; on exit, evaluate the queue and stop.
 
-    `backend` replaces the device in tests. Raises `ConfigurationError` when the address is in use or the device is missing.
+    `backend` replaces the device in tests; `starting`: see `Registry`. Raises `ConfigurationError` when the address is in use
+    or the device is missing.
     """
     part = settings.inference
     if backend is None:
@@ -126,6 +129,7 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
         max_versions=settings.max_versions,
         message_bytes=message_bytes,
         on_lost=lose,
+        starting=starting,
     )
     try:
         async with (
@@ -146,7 +150,7 @@ async def open_server(settings: ServerSettings, backend: Backend | None = None) 
 
 async def serve(service: Service, settings: ServerSettings) -> None:
     """Run until shutdown; see `zerofleet.service.lifecycle`."""
-    async with open_server(settings) as server:
+    async with open_server(settings, starting=True) as server:
         await server.plane.registry.serve_champions()
         await server.health.set(kserve.SERVICE, _SERVING)
         if server.fronts is not None:

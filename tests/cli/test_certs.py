@@ -119,12 +119,23 @@ def test_only_existing_certificates_are_renewed(zerofleet, tmp_path):
         assert said in outcome.err
 
 
-def test_an_authority_without_key_or_certificate_is_rejected(zerofleet, tmp_path):
+def test_an_authority_without_its_key_is_rejected(zerofleet, tmp_path):
     zerofleet("certs", str(tmp_path))
     (tmp_path / "authority" / "ca.key").unlink()
     outcome = zerofleet("certs", str(tmp_path))
     assert outcome.code == 2
-    assert "has only one of ca.crt and ca.key" in outcome.err
+    assert "has ca.crt without ca.key; restore it, or choose another directory" in outcome.err
+
+
+def test_an_authority_killed_before_its_certificate_is_completed_with_the_same_key(zerofleet, tmp_path):
+    zerofleet("certs", str(tmp_path))
+    authority, issued = tmp_path / "authority", (tmp_path / "gatekeeper" / "tls.crt").read_bytes()
+    key = (authority / "ca.key").read_bytes()
+    (authority / "ca.crt").unlink()
+    assert zerofleet("certs", str(tmp_path)).code == 0
+    assert (authority / "ca.key").read_bytes() == key
+    completed = x509.load_pem_x509_certificate((authority / "ca.crt").read_bytes())
+    x509.load_pem_x509_certificate(issued).verify_directly_issued_by(completed)
 
 
 @pytest.mark.slow

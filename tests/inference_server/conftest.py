@@ -67,11 +67,11 @@ def open_wire(store, loader) -> Callable[..., AsyncIterator[Wire]]:
     """A context manager of a server with these settings and no model yet, and its client."""
 
     @asynccontextmanager
-    async def wire(**settings) -> AsyncIterator[Wire]:
+    async def wire(*, starting=False, **settings) -> AsyncIterator[Wire]:
         parts = {"max_batch": 64, "max_delay_us": 0, "front_ends": 0}
         part = InferenceSettings(**{name: settings.pop(name, value) for name, value in parts.items()})
         settings = {"address": "127.0.0.1:0", "model_store": store.root, "inference": part, **settings}
-        async with open_server(ServerSettings(**settings), loader) as server:
+        async with open_server(ServerSettings(**settings), loader, starting=starting) as server:
             channel = open_inference_channel(server.address)
             async with channel:
                 yield Wire(server, service_pb2_grpc.GRPCInferenceServiceStub(channel), channel)

@@ -10,7 +10,7 @@ import pytest
 from fake_network import MODEL, expected_value, refusal, until
 from tritonclient.grpc import service_pb2 as messages
 
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.evaluators.control import ModelControl
 
 
@@ -199,6 +199,21 @@ async def test_the_champions_of_the_store_are_served_from_the_start(open_wire, p
         await wire.server.plane.registry.serve_champions()
         assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "1"
         assert (await wire.stub.ServerReady(messages.ServerReadyRequest())).ready
+
+
+async def test_clients_wait_for_the_champions_of_a_restarted_server(open_wire, publish, store, loader, positions):
+    store.write_champion(MODEL, publish(), epoch=1, reason="test")
+    async with open_wire(starting=True) as wire:
+        with pytest.raises(Unavailable, match="the server is loading the champions; try again shortly"):
+            wire.server.plane.registry.resolve(MODEL, 1)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await wire.infer(positions[0][:1], positions[1][:1])
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert not (await wire.stub.ModelReady(messages.ModelReadyRequest(name=MODEL))).ready
+        await wire.server.plane.registry.serve_champions()
+        assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "1"
+        with pytest.raises(ModelNotFound):
+            wire.server.plane.registry.resolve("go", None)
 
 
 async def test_a_broken_champion_does_not_keep_the_server_from_starting(open_wire, publish, store, loader):

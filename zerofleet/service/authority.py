@@ -67,19 +67,21 @@ class Authority:
         self._directory = directory
 
     def establish(self) -> Identity:
-        """Return the authority; create it if missing. Raises `ConfigurationError` if only one of its files exists."""
+        """Return the authority; create it if missing. Raises `ConfigurationError` for a certificate without its key.
+
+        A key without its certificate, as a kill between the two leaves it, gets one: the name and the key of an authority are
+        what its certificates are checked with.
+        """
         certificate, key = self._directory / AUTHORITY / CA, self._directory / AUTHORITY / CA_KEY
-        if certificate.exists() != key.exists():
-            raise ConfigurationError(
-                f"{certificate.parent} has only one of {CA} and {CA_KEY}; restore the other, or choose another directory"
-            )
         made = not certificate.exists()
         if made:
-            private = ec.generate_private_key(ec.SECP256R1())
-            signed = _authority_certificate(private, datetime.now(UTC))
             _make_private(certificate.parent)
-            _write(key, _pem(private), private=True)
+            if not key.exists():
+                _write(key, _pem(ec.generate_private_key(ec.SECP256R1())), private=True)
+            signed = _authority_certificate(_authority_key(key), datetime.now(UTC))
             _write(certificate, signed.public_bytes(Encoding.PEM))
+        elif not key.exists():
+            raise ConfigurationError(f"{certificate.parent} has {CA} without {CA_KEY}; restore it, or choose another directory")
         return Identity(AUTHORITY, certificate.parent, (), _read(certificate).not_valid_after_utc, made)
 
     def issue(self, name: str, hosts: Sequence[str] = (), *, days: int) -> Identity:
@@ -141,10 +143,14 @@ class Authority:
 
     def _signer(self) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         self.establish()
-        key = load_pem_private_key((self._directory / AUTHORITY / CA_KEY).read_bytes(), password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ConfigurationError(f"{self._directory / AUTHORITY / CA_KEY} is not an EC key; choose another directory")
-        return key, _read(self._directory / AUTHORITY / CA)
+        return _authority_key(self._directory / AUTHORITY / CA_KEY), _read(self._directory / AUTHORITY / CA)
+
+
+def _authority_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = load_pem_private_key(path.read_bytes(), password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ConfigurationError(f"{path} is not an EC key; choose another directory")
+    return key
 
 
 def _authority_certificate(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:

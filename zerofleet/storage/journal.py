@@ -207,7 +207,11 @@ class Journal(Generic[Line]):
             file.write(content)
             file.flush()
             if self._sync:
-                os.fsync(file.fileno())
+                try:
+                    os.fsync(file.fileno())
+                except OSError:  # the lines are not added: no reader, and no later start, may find them
+                    os.ftruncate(file.fileno(), size_bytes)
+                    raise
         self._size_bytes, self._digest = size_bytes + len(content), None
 
     def drop_unfinished(self) -> None:
