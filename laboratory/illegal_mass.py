@@ -1,7 +1,8 @@
 """Share of a policy over all actions that is on illegal ones, in games of the network alone (Schulte 2021, section 9.5).
 
 The meter of training (`trainer.loss.ILLEGAL_MASS`) is of the weights in training, on positions of the window; this is of a
-stored version, in the positions that it reaches itself.
+stored version, in the positions that it reaches itself. Forced moves, such as the passes of a finished player, do not count:
+they are played without the network, and are not samples of its training.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def stored_policy(store: ModelStore, game: Game, version: int) -> Network:
 
 @torch.no_grad()
 def illegal_mass(network: Network, game: Game, *, seed: int, games: int = GAMES) -> float:
-    """Return the mean share of the policy on illegal actions, in [0, 1], over all positions of some games.
+    """Return the mean share of the policy on illegal actions, in [0, 1], over all positions of some games with two legal ones.
 
     Each seat plays the legal action of the highest probability. The `OPENING_PLIES` random plies before do not count. The game
     has one player to move at a time.
@@ -49,8 +50,9 @@ def illegal_mass(network: Network, game: Game, *, seed: int, games: int = GAMES)
         for row, actions in zip(rows, listed, strict=True):
             row[: len(actions)] = torch.tensor(actions)
         shares = log_policy(logits, rows, network.policy_activation, over="all").exp()
-        total += float((1.0 - shares.sum(dim=1)).clamp(min=0.0).sum())
-        positions += len(going)
+        free = torch.tensor([len(actions) > 1 for actions in listed])
+        total += float((1.0 - shares.sum(dim=1)[free]).clamp(min=0.0).sum())
+        positions += int(free.sum())
         for state, actions, best in zip(going, listed, shares.argmax(dim=1).tolist(), strict=True):
             core.play(game, state, actions[best])
         going = [state for state in going if legal(game, state)]
