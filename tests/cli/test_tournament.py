@@ -99,6 +99,8 @@ def test_duels_are_written_as_csv_and_ratings_are_drawn(zerofleet, tmp_path):
         (("random", "perfect", "--csv", "none/duels.csv"), "none/duels.csv cannot be written"),
         (("random", "perfect", "--openings", "none.txt"), "openings cannot be read"),
         (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
+        (("random", "perfect", "--simulations", "8"), "--simulations: no player is a model; an agent with a search"),
+        (("random", "perfect", "--search", "c=2"), "--search: no player is a model; an agent with a search"),
     ],
 )
 def test_an_invalid_tournament_is_rejected_with_one_error_line(zerofleet, words, said):

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from games.core import make
 from zerofleet.errors import InvalidRequest, RecordRejected, RunDirectoryError, Unavailable
+from zerofleet.search.settings import default_simulations
 from zerofleet.strength.tournaments import ProcessWorker, ResultJournal, play_tournament, tabulate, workers
 from zerofleet.strength.tournaments.play import Schedule, restored
 from zerofleet.strength.tournaments.workers import Setup
@@ -144,9 +146,9 @@ async def test_a_worker_process_exits_when_its_parent_is_gone(terms, monkeypatch
 
 @pytest.mark.slow
 async def test_a_tournament_killed_half_way_resumes_to_the_table_of_an_undisturbed_one(terms, worker, tmp_path):
-    chosen = terms(games=60, opening_plies=2)
+    chosen = terms(games=60, opening_plies=2, simulations=default_simulations(make("tic_tac_toe").spec()))
     names = [player.name for player in chosen.players]
-    words = ["tournament", *names, "--game", "tic_tac_toe", "--games", "60", "--seed", "5", "--simulations", "4"]
+    words = ["tournament", *names, "--game", "tic_tac_toe", "--games", "60", "--seed", "5"]
     command = [sys.executable, "-c", "from zerofleet.cli import main; main()", *words, "--workers", "2", "--dir", str(tmp_path)]
     environment = os.environ | {"ZEROFLEET_TEST_CRASH_AT": "tournament_after_results:20"}
     killed = await asyncio.create_subprocess_exec(*command, env=environment, stderr=asyncio.subprocess.DEVNULL)
