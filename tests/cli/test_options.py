@@ -39,6 +39,20 @@ def test_a_run_with_other_parameters_is_not_a_run_of_the_game(tmp_path):
     assert find_run(make("connect_four", columns=9), None, runs=tmp_path).root == tmp_path / "wide"
 
 
+def test_the_error_for_a_run_with_other_parameters_states_the_options_of_that_run(tmp_path):
+    _make_run(tmp_path / "plain", "connect_four", 2020)
+    _make_run(tmp_path / "wide", "connect_four", 2021, {"columns": "9", "encoding": "feature"})
+    options = "give --set columns=9 --set encoding=feature"
+    with pytest.raises(RunDirectoryError, match=f"not of connect_four; {options}, or choose another --run-dir"):
+        find_run(make("connect_four"), tmp_path / "wide")
+    with pytest.raises(RunDirectoryError, match="not of connect_four rows=5; give no parameters of the game, or choose"):
+        find_run(make("connect_four", rows=5), tmp_path / "plain")
+    with pytest.raises(
+        RunDirectoryError, match=f"wide {options}; start one with `zerofleet run connect_four --set rows=5`, or select one"
+    ):
+        find_run(make("connect_four", rows=5), None, runs=tmp_path)
+
+
 def test_a_run_is_found_under_other_scores_of_the_same_game(tmp_path):
     _make_run(tmp_path / "run", "rock_paper_scissors", 2020)
     margin = make("rock_paper_scissors", score="margin")

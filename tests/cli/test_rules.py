@@ -18,14 +18,15 @@ def test_games_available_lists_the_properties_of_every_game(zerofleet):
     assert [row["game"] for row in listed] == list(games.available())
     duel = next(row for row in listed if row["game"] == "connect_four")
     assert (duel["players"], duel["information"], duel["actions"], duel["planes"]) == (2, "perfect", 7, [3, 6, 7])
-    assert duel["parameters"] == {"rows": "6", "columns": "7", "connect": "4"}
+    assert duel["parameters"] == {"rows": "6", "columns": "7", "connect": "4", "encoding": "planes"}
+    assert all({*row["parameters"]} == {*core.parameters_of(row["game"])} for row in listed)
 
 
 def test_games_available_prints_a_row_for_each_game(zerofleet):
     shown = zerofleet("games", "available").out
     for name in games.available():
         assert f"\n{name} " in shown
-    assert "rows=6 columns=7 connect=4" in shown
+    assert "rows=6 columns=7 connect=4 encoding=planes" in shown
 
 
 @pytest.fixture

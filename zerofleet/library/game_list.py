@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import games
-from games.core import Information
+from games.core import Information, parameters_of
 from games.faults import loading_fault
 from zerofleet.library.values import Value
 
@@ -24,6 +24,7 @@ class GameFacts(Value):
     """Number of symmetries of the board, the identity excluded."""
     rules_version: int
     parameters: dict[str, str]
+    """Every parameter with its default."""
 
 
 class GameFactsList(Value):
@@ -58,5 +59,5 @@ def _facts(name: str) -> GameFacts:
         planes=spec.planes,
         symmetries=len(spec.symmetries),
         rules_version=spec.rules_version,
-        parameters=games.parameters_text(game),
+        parameters={parameter: str(value) for parameter, value in parameters_of(name).items()},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from games.core import Game
@@ -24,16 +25,21 @@ def find_run(game: Game, run_dir: Path | None, *, runs: Path = RUNS) -> RunPaths
 
     Raises `RunDirectoryError` if `run_dir` is not a run or is a run of another game, or if no run of the game is found.
     """
+    name = game.spec().name
     if run_dir is not None:
         header = read_header(run_dir)
         if not _is_of(header, game):
-            raise RunDirectoryError(f"{run_dir} is a run of {header.title}, not of {_name(game)}; choose another --run-dir")
+            remedy = f"{_option(header)}, or choose another --run-dir" if header.game == name else "choose another --run-dir"
+            raise RunDirectoryError(f"{run_dir} is a run of {header.title}, not of {_name(game)}; {remedy}")
         return RunPaths(run_dir)
-    found = [(header.created_at, root) for root, header in _readable(runs) if _is_of(header, game)]
+    readable = _readable(runs)
+    found = [(header.created_at, root) for root, header in readable if _is_of(header, game)]
     if not found:
+        others = [(header.created_at, root, header) for root, header in readable if header.game == name]
+        near = f"for {max(others)[1]} {_option(max(others)[2])}; " if others else ""
         raise RunDirectoryError(
-            f"there is no run of {_name(game)} in {runs.absolute()}; start one with `zerofleet run {game.spec().name}`, "
-            "or select one with --run-dir"
+            f"there is no run of {_name(game)} in {runs.absolute()}; {near}start one with "
+            f"`{' '.join(['zerofleet run', name, *_settings(changed_parameters(game))])}`, or select one with --run-dir"
         )
     return RunPaths(max(found)[1])
 
@@ -74,6 +80,15 @@ def _is_of(header: RunHeader, game: Game) -> bool:
         for parameters in (header.parameters, changed_parameters(game))
     )
     return own == wanted
+
+
+def _option(header: RunHeader) -> str:
+    """Return the advice to name the game of a run as it is."""
+    return f"give {' '.join(_settings(header.parameters))}" if header.parameters else "give no parameters of the game"
+
+
+def _settings(parameters: Mapping[str, str]) -> list[str]:
+    return [f"--set {name}={value}" for name, value in parameters.items()]
 
 
 def _name(game: Game) -> str:
