@@ -35,7 +35,7 @@ STAND_INS = $(if $(COMPILER),,ziglang) $(shell docker compose version >/dev/null
 $(VENV)/.installed: pyproject.toml constraints.txt hatch_build.py $(wildcard zerofleet/evaluators/native/*.[ch])
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "error: $(PYTHON) is too old: Python 3.11 or newer is needed; name one with make PYTHON=python3.11"; exit 2; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]" $(STAND_INS)
 	$(if $(COMPILER),,$(BIN)/python -m zerofleet.evaluators.native)
 	touch $@
@@ -126,7 +126,7 @@ client: venv ## build the client's wheel, dist/zerofleet_client-*.whl
 # The tool runs in a separate environment; it lists .venv, of which the runtime packages are kept.
 sbom: venv ## list packages and licences as build/sbom/zerofleet.cdx.json (CycloneDX), and docs/licences.md
 	mkdir -p build/sbom
-	test -x build/sbom/venv/bin/python || $(PYTHON) -m venv build/sbom/venv
+	test -x build/sbom/venv/bin/pip || $(PYTHON) -m venv build/sbom/venv
 	build/sbom/venv/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0
 	build/sbom/venv/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --validate \
 		-o build/sbom/environment.cdx.json $(BIN)/python
@@ -141,7 +141,7 @@ bench: venv ## run the benchmarks on this machine
 
 # The site has an environment of its own: nothing else needs its tools, and it needs nothing of the package.
 docs: ## build the site of the documentation; build/site/index.html opens from disk
-	test -x build/docs/bin/python || $(PYTHON) -m venv build/docs
+	test -x build/docs/bin/pip || $(PYTHON) -m venv build/docs
 	build/docs/bin/pip install --quiet --disable-pip-version-check -c constraints.txt $$(build/docs/bin/python -c \
 		'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])')
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --quiet
