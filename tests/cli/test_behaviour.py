@@ -103,7 +103,7 @@ def test_a_table_is_drawn(zerofleet, run, tmp_path, table):
         (("turns",), "is for take_six and rock_paper_scissors, and the game is tic_tac_toe"),
         (("values", "--plot", "values.pdf"), "must end in .svg or .png"),
         (("values", "--csv", "none/values.csv"), "none/values.csv cannot be written"),
-        (("lines", "random"), "games that are played now need a game"),
+        (("lines", "random"), "the players random play now, which needs a game; without players the games are those of a run"),
         (("openings", "random", "--game", "take_six"), "games with one initial position, and take_six deals it"),
         (("openings", "random", "--game", "tic_tac_toe", "--opening-plies", "2"), "the first moves would be random"),
         (("lines", "random", "--game", "tic_tac_toe", "--search", "c=2"), "--search: no player is a model"),

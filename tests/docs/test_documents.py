@@ -15,6 +15,7 @@ from typer import BadParameter
 from typer.core import TyperGroup
 from typer.main import get_command
 
+from zerofleet.agents import AGENTS
 from zerofleet.cli.app import BENCHMARKS, COMMANDS, app
 from zerofleet.telemetry import metrics
 
@@ -23,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(?:console|bash|sh|text|)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`((?:zerofleet|make|python -m) [^`]+)`")
 STARTS = ("zerofleet ", "make ", "python -m ")
+FLAGS = {"--control", "--in-process", "--json", "--pairs"}
+"""Options without a value of the commands that take players."""
 AT_ONCE = {"--help", "--debug", "--install-completion", "--show-completion"}
 """Options that act while a line is parsed."""
 
@@ -63,6 +66,17 @@ def parse(words: list[str]) -> None:
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("zerofleet ")])
 def test_a_zerofleet_line_of_the_documents_parses(line):
     parse(shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if re.match("zerofleet (match|tournament|behaviour) ", line)])
+def test_the_players_of_a_line_of_the_documents_are_models_or_agents(line):
+    name, *words = shlex.split(line)[1:]
+    words = words[name == "behaviour" :]  # whose first word is a table
+    options = [word for word in words if word.startswith("--")]
+    taking = {option for option in options if option not in FLAGS}
+    players = [word for before, word in zip(["", *words], words, strict=False) if before not in taking and word not in options]
+    unknown = [player for player in players if re.split("[:,@]", player)[0] not in {"champion", "model", "…", *AGENTS}]
+    assert unknown == []
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("make ")])

@@ -132,7 +132,7 @@ COMMANDS = {
             "zerofleet behaviour values --run-dir runs/connect_four-laptop --versions all --plot values.svg",
             "zerofleet behaviour lines tic_tac_toe_rules random --game tic_tac_toe --games 1000",
             "zerofleet behaviour turns take_six_comparison --game take_six --games 1000 --csv turns.csv",
-            "zerofleet behaviour openings connect_four --json",
+            "zerofleet behaviour openings --game connect_four --json",
         ),
     ),
     "reproduce": Command(

@@ -117,7 +117,10 @@ def behaviour(
     chosen = _read_versions(versions)
     reading = Reading(seat=seat - 1, top=top, plies=plies, bins=bins)
     if players and game_name is None:
-        raise typer.BadParameter("games that are played now need a game", param_hint="--game")
+        raise typer.BadParameter(
+            f"the players {', '.join(players)} play now, which needs a game; without players the games are those of a run",
+            param_hint="--game",
+        )
     for option, given in (("--opening-plies", opening_plies), ("--simulations", simulations), ("--search", search or None)):
         if not players and given is not None:
             raise typer.BadParameter(
