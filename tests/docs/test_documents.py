@@ -14,6 +14,7 @@ import working_tree
 from typer import BadParameter
 from typer.core import TyperGroup
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from zerofleet.agents import AGENTS
 from zerofleet.cli.app import BENCHMARKS, COMMANDS, app
@@ -66,6 +67,13 @@ def parse(words: list[str]) -> None:
 @pytest.mark.parametrize("line", [line for line in LINES if line.startswith("zerofleet ")])
 def test_a_zerofleet_line_of_the_documents_parses(line):
     parse(shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if re.match("zerofleet run [a-z]", line) and " --set " in line])
+def test_the_settings_of_a_run_of_the_documents_fit_together(line, tmp_path):
+    words = shlex.split(re.sub(r" --(for|run-dir|workers|devices) \S+", "", line.replace(" --ui", "")))[1:]
+    ended = CliRunner().invoke(app, [*words, "--save-config", str(tmp_path / "experiment.toml")])
+    assert (tmp_path / "experiment.toml").exists(), ended.exception
 
 
 @pytest.mark.parametrize("line", [line for line in LINES if re.match("zerofleet (match|tournament|behaviour) ", line)])
