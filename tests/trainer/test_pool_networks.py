@@ -187,7 +187,7 @@ def test_a_pool_needs_a_stored_version_that_has_values(tmp_path, store):
     for changes, error, text in (
         ({"version": 0}, ConfigurationError, "combined.version=7"),
         ({"models": ""}, ConfigurationError, "combined.models"),
-        ({"version": 9}, ModelNotFound, "version 9"),
+        ({"version": 9}, ModelNotFound, "which has of it: 1; set combined.models and combined.version"),
     ):
         with pytest.raises(error, match=text):
             pool_source("network", GAME, settings_of(tmp_path, store, **changes))
