@@ -113,8 +113,8 @@ def stored_network(game: Game, chosen: CombinedSettings) -> tuple[Network, Manif
     if chosen.version not in store.versions(model):
         stored = ", ".join(map(str, store.versions(model))) or "none"
         raise ModelNotFound(
-            f"version {chosen.version} of {model} is not in {store.location}, which has of it: {stored}; set combined.models and "
-            "combined.version to a version of the learner outcome for the same parameters of the game"
+            f"version {chosen.version} of {model} is not in {store.location}, which has of it: {stored}; set combined.models "
+            "and combined.version to a version of the learner outcome for the same parameters of the game"
         )
     manifest = store.verify(model, chosen.version, game=game)
     if manifest.network.get("value_output") not in ("win_probability", "win_or_loss", "mover"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,6 @@ def test_commands_on_the_run_of_an_example_name_its_game_with_its_parameters_or_
             continue
         experiment = tomllib.loads(runs[directory].read_text())
         named = [word for word in words if word in games.available()]
-        settings = dict(value.split("=", 1) for option, value in zip(words, words[1:], strict=False) if option == "--set")
+        settings = dict(value.split("=", 1) for option, value in pairwise(words) if option == "--set")
         wanted = {name: str(value) for name, value in experiment.get("parameters", {}).items()}
         assert (named, settings) in (([], {}), ([experiment["game"]], wanted)), line
