@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zerofleet.cli.bench.learn.report import read_result
+from zerofleet.errors import InvalidRequest
 from zerofleet.strength.charts import learning_chart
 from zerofleet.strength.learning.curves import Point
 from zerofleet.strength.ratings.intervals import wilson
@@ -74,7 +75,16 @@ def _shares(row: Mapping[str, Any], mode: str) -> tuple[Share, Share] | None:
 
 
 def of_zerofleet(result: Mapping[str, Any]) -> Iterator[Judged]:
-    """Yield the judgements of each seed of a result of `zerofleet bench learn`, judged by perfect play."""
+    """Yield the judgements of each seed of a result of `zerofleet bench learn`.
+
+    Raises `InvalidRequest` for one that was judged by matches, or has a budget in samples.
+    """
+    judge, unit = result["judge"]["kind"], result["unit"]
+    if (judge, unit) != ("perfect play", "processor seconds"):
+        raise InvalidRequest(
+            f"the result is judged by {judge} on a budget of {unit}, want perfect play and processor seconds; measure it again "
+            "with --cpu-seconds, and without --opponents"
+        )
     for seed in result["seeds"]:
         for one in seed["judgements"]:
             shares = [Share(measure["value"], measure["of"]) for measure in one["measures"]]

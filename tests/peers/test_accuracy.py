@@ -7,6 +7,7 @@ import json
 import pytest
 
 from benchmarks.peers.accuracy import Share, main, of_peers, of_zerofleet, points, table
+from zerofleet.errors import InvalidRequest
 
 ROW = {
     "peer": "open_spiel",
@@ -31,6 +32,8 @@ MEASURES = [("policy alone, sign", 0.8), ("policy alone, exact", 0.7), ("100 sim
 RESULT = {
     "format": 1,
     "preset": "laptop",
+    "unit": "processor seconds",
+    "judge": {"kind": "perfect play"},
     "seeds": [
         {
             "seed": 1,
@@ -75,6 +78,15 @@ def test_a_result_of_the_product_is_read_at_its_planned_places():
     assert (found.program, found.cpu_s, found.samples, found.updates) == ("zerofleet (laptop)", 150.0, 60_000, 400)
     assert found.policy == (Share(0.8, 1000), Share(0.7, 1000))
     assert found.search == (Share(0.9, 1000), Share(0.85, 1000))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"judge": {"kind": "matches"}}, "judged by matches"), ({"unit": "samples"}, "on a budget of samples")],
+)
+def test_a_result_of_another_judge_or_budget_is_refused(change, named):
+    with pytest.raises(InvalidRequest, match=f"{named}.*want perfect play and processor seconds"):
+        list(of_zerofleet(RESULT | change))
 
 
 def test_the_table_is_in_the_order_of_processor_seconds():

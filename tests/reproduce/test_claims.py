@@ -270,3 +270,16 @@ def test_an_opening_is_counted_from_first_moves(centre, wanted):
     assert found is not None
     assert (found.value, found.games, verdict(found, claim)) == (centre / 10.0, 1000, wanted)
     assert estimate([tally({"1": 10}).opened_with(claim.opening)], claim.figure) is None  # an older result
+
+
+@pytest.mark.parametrize("figure", ["turns won", "won"])
+def test_a_seed_whose_result_is_older_than_a_figure_is_left_out_of_it(figure):
+    older = tally({"1": 10}, seed=0)
+    newer = [replace(tally({"1": 10}, seed=seed), turns={"30 35 35": 10}, first_moves={"b2": 10}) for seed in (1, 2)]
+    if figure == "won":  # of openings
+        older, newer = older.opened_with("b2"), [one.opened_with("b2") for one in newer]
+    found, apart = estimate([older, *newer], figure), difference([older, *newer], newer, figure)
+    assert found is not None
+    assert apart is not None
+    assert (found.seeds, found.games, found.value) == (2, 20, pytest.approx(100.0 if figure == "won" else 30.0))
+    assert (apart.value, apart.seeds, apart.interval) == (0.0, 2, "seeds")

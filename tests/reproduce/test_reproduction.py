@@ -22,12 +22,13 @@ from laboratory.stage import run_stage
 from zerofleet.cli import main
 from zerofleet.cli.reproduce.drawings import _mean_net, draw_experiment
 from zerofleet.cli.reproduce.page import html_page
-from zerofleet.cli.reproduce.report import build_report
+from zerofleet.cli.reproduce.report import _rows, build_report
 from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.cli.reproduce.running import Schedule, run_stages
 from zerofleet.errors import InvalidRequest
 from zerofleet.presets.theses.catalogue import load_thesis
 from zerofleet.presets.theses.planning import plan
+from zerofleet.strength.claims.tallies import Tally
 from zerofleet.storage.crash_points import VARIABLE
 from zerofleet.strength.behaviour.tables import read_stored
 
@@ -191,6 +192,42 @@ def test_the_joined_line_is_the_mean_over_games():
         {"figures": {"net": {"value": value}}, "games": games, "trained_games": 5} for value, games in ((10.0, 1), (40.0, 2))
     ]
     assert _mean_net(nets, 5) == pytest.approx(30.0)
+
+
+def test_the_band_of_a_line_is_at_the_places_of_its_judgements_in_any_order():
+    nets = {500: (-10.0, -5.0), 700: (5.0, 10.0), 600: (80.0, 90.0)}  # the last judgement is of a seed with fewer games
+    rows = [
+        {
+            "meeting": "m",
+            "seat": 1,
+            "trained_games": at,
+            "games": 1,
+            "figures": {"net": {"value": low, "low": low, "high": high}},
+        }
+        for at, (low, high) in nets.items()
+    ]
+    drawn = [
+        draw_experiment({"arms": [{"name": "a", "label": "arm", "rows": order}]}, "f0")
+        for order in (rows, sorted(rows, key=_place))
+    ]
+    assert drawn[0] == drawn[1]
+
+
+def test_judgements_with_and_without_a_version_before_are_one_row_with_those_of_other_seeds():
+    judged = {0: (32, 64, 96), 1: (30, 60, 90)}  # games of training; the first judgement of seed 1 met no version before
+    tallies = [
+        Tally(meeting=meeting, subject="a", opponent="b", seat=1, seed=seed, trained=True, at=at, scores={"1": 1})
+        for seed, places in judged.items()
+        for at in places
+        for meeting in ("random", "previous")
+        if (meeting, at) != ("previous", 30)
+    ]
+    found = [(row["trained_games"], row["seeds"]) for row in _rows(tallies) if row["meeting"] == "previous"]
+    assert found == [(32, [0]), (62, [0, 1]), (93, [0, 1])]
+
+
+def _place(row: dict[str, Any]) -> int:
+    return int(row["trained_games"])
 
 
 def test_an_incomplete_reproduction_has_claims_that_were_not_run(tiny, tmp_path):

@@ -54,7 +54,8 @@ def _curves(rows: Sequence[tuple[dict[str, Any], dict[str, Any]]], prefix: str) 
         colour, style = LINES[number % len(LINES)], ("-", "--", ":", "-.")[number // len(LINES) % 4]
         axes.plot(at, [_mean_net(points, place) for place in at], style, marker="o", markersize=3, color=colour, label=label)
         if not pooled:
-            found = [point["figures"]["net"] for point in points]
+            ordered = sorted(points, key=lambda point: point["trained_games"])
+            found = [point["figures"]["net"] for point in ordered]
             axes.fill_between(at, [one["low"] for one in found], [one["high"] for one in found], color=colour, alpha=0.12, lw=0)
     axes.set_xlabel("games of training")
     axes.set_ylabel("net score per 100 games" + ", mean of the seats" * pooled)

@@ -250,15 +250,12 @@ def _places(claim: Claim, judged: set[int]) -> list[int]:
 def _rows(tallies: Sequence[Tally]) -> list[dict[str, Any]]:
     """Return a row for each meeting, seat and place of judgement, all seeds together."""
     rows = []
-    # places of judgement differ by seed where the budget is in samples: their order of judgement is common
-    ranks = {
-        (seed, meeting): sorted({t.at for t in tallies if t.seed == seed and t.meeting == meeting})
-        for seed in {t.seed for t in tallies}
-        for meeting in {t.meeting for t in tallies}
-    }
+    # places of judgement differ by seed where the budget is in samples: their order is common, over all meetings, since the
+    # first judgement of some seeds has no version before it to meet
+    ranks = {seed: sorted({t.at for t in tallies if t.seed == seed}) for seed in {t.seed for t in tallies}}
     keyed: dict[tuple[str, int, int], list[Tally]] = {}
     for tally in tallies:
-        rank = ranks[tally.seed, tally.meeting].index(tally.at)
+        rank = ranks[tally.seed].index(tally.at)
         keyed.setdefault((tally.meeting, tally.seat, rank), []).append(tally)
     for (meeting, seat, _), group in keyed.items():
         figures = {name: found.as_json() for name in _SHOWN if (found := estimate(group, name)) is not None}

@@ -113,10 +113,14 @@ class Estimate:
 
 
 def estimate(tallies: Sequence[Tally], figure: Figure) -> Estimate | None:
-    """Return the figure of some tallies, all seats and seeds together; None without games, of turns without turns."""
-    games = sum(sum((tally.turns if figure in _TURNS else tally.scores).values()) for tally in tallies)
-    if not games:
+    """Return the figure of some tallies, all seats and seeds together; None without games, of turns without turns.
+
+    A seed whose tallies have none, as older results of a folder, is left out.
+    """
+    tallies = _counting(tallies, figure)
+    if not tallies:
         return None
+    games = sum(_games(tally, figure) for tally in tallies)
     seeds = sorted({tally.seed for tally in tallies})
     if len(seeds) == 1 or not any(tally.trained for tally in tallies):
         return Estimate(*_of_games(_pooled(tallies, figure), figure), games, len(seeds), "games")
@@ -142,6 +146,7 @@ def difference(first: Sequence[Tally], second: Sequence[Tally], figure: Figure) 
     With equal training seeds, two or more, the interval is Student's over the differences of pairs. Otherwise it is joined from
     the two intervals (Newcombe 1998, method 10).
     """
+    first, second = _counting(first, figure), _counting(second, figure)
     a, b = estimate(first, figure), estimate(second, figure)
     if a is None or b is None:
         return None
@@ -154,6 +159,15 @@ def difference(first: Sequence[Tally], second: Sequence[Tally], figure: Figure) 
     low = value - float(np.hypot(a.value - a.low, b.high - b.value))
     high = value + float(np.hypot(a.high - a.value, b.value - b.low))
     return Estimate(value, low, high, games, min(a.seeds, b.seeds), "games")
+
+
+def _counting(tallies: Iterable[Tally], figure: Figure) -> list[Tally]:
+    """Return the tallies with games that count in a figure."""
+    return [tally for tally in tallies if _games(tally, figure)]
+
+
+def _games(tally: Tally, figure: Figure) -> int:
+    return sum((tally.turns if figure in _TURNS else tally.scores).values())
 
 
 def _seeds(tallies: Iterable[Tally]) -> list[int]:
