@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from typing import Any
 
@@ -12,15 +13,22 @@ from zerofleet.presets.theses.stages import BenchStage
 
 __all__ = ["rhombus_measures", "run_bench"]
 
-_COMMAND = "from zerofleet.cli import main; main()"
+_COMMAND = """
+import sys
+from zerofleet.service.process_end import end_with
+alive = end_with(int(sys.argv.pop(1)))
+from zerofleet.cli import main
+main() if alive else sys.exit(1)
+"""
 
 
 async def run_bench(stage: BenchStage) -> dict[str, Any]:
     """Return the output of a stage's command and its measures. Raises `Unavailable` with the exit code of a failed one.
 
-    Cancellation: the command is ended.
+    The command ends with this process, which is killed where a reproduction is terminated. Cancellation: the command is ended.
     """
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _COMMAND, *stage.words, stdout=asyncio.subprocess.PIPE)
+    command = (sys.executable, "-c", _COMMAND, str(os.getpid()), *stage.words)
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         output, _ = await process.communicate()
     finally:

@@ -162,6 +162,7 @@ class Loop:
         try:
             self._adopt(self._training.newest_version)
             self._clock.restart()
+            self._began_s = time.monotonic()
             self._train()  # on games of an earlier start, if there was one
             if not self._crew.adopted.version:
                 await self._play_warm_start()

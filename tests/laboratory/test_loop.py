@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,6 +99,19 @@ async def test_a_budget_of_processor_seconds_counts_every_part_and_no_judgement(
     assert 16 <= last["cpu_seconds_used"] < 17
     assert sum(last["cpu_seconds"].values()) == pytest.approx(last["cpu_seconds_used"], abs=0.1)
     assert set(last["cpu_seconds"]) == {"search", "evaluation", "self_play", "intake", "learning", "adoption"}
+
+
+async def test_the_wall_clock_time_of_a_trial_is_without_its_compilation(tmp_path, monkeypatch):
+    now_s, warm_up = [0.0], Loop._warm_up
+
+    def compiled(self: Loop, *given: Any) -> None:
+        warm_up(self, *given)
+        now_s[0] += 1000.0
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(Loop, "_warm_up", compiled)
+    events = await run(tmp_path / "a", samples=200)
+    assert [event["wall_seconds"] for event in events] == [0.0] * len(events)
 
 
 @pytest.mark.parametrize("budget", [{"cpu_seconds": 15.0, "judge_every": 5.0}, {"samples": 450, "judge_every": 150.0}])

@@ -48,6 +48,13 @@ def test_deciding_positions_differ_decide_and_depend_on_the_seed_alone():
     assert found == deciding_positions(GAME, count=40, seed=3) != deciding_positions(GAME, count=40, seed=4)
 
 
+def test_a_game_in_which_no_position_decides_is_refused_and_nothing_is_kept(tmp_path):
+    every_game_is_drawn = games.make("connect_four", rows=2, columns=4)
+    with pytest.raises(InvalidRequest, match=r"none of the .* positions drawn do the moves differ in value.*matches"):
+        kept_positions(tmp_path, every_game_is_drawn, count=10, seed=1)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_moves_are_compared_with_the_best_by_value_and_by_score():
     position = ScoredPosition((), (0, 1, 2, 3), (2.0, 5.0, 0.0, -3.0))
     assert [position.keeps_value(action) for action in position.actions] == [True, True, False, False]

@@ -28,9 +28,9 @@ from zerofleet.cli.reproduce.running import Schedule, run_stages
 from zerofleet.errors import InvalidRequest
 from zerofleet.presets.theses.catalogue import load_thesis
 from zerofleet.presets.theses.planning import plan
-from zerofleet.strength.claims.tallies import Tally
 from zerofleet.storage.crash_points import VARIABLE
 from zerofleet.strength.behaviour.tables import read_stored
+from zerofleet.strength.claims.tallies import Tally
 
 pytestmark = pytest.mark.slow
 
@@ -362,12 +362,43 @@ def test_a_killed_reproduction_takes_its_stages_with_it(tmp_path):
         [sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
     ) as reproduction:
         assert reproduction.stdout is not None
-        stage = Path("/proc", reproduction.stdout.readline().strip(), "cmdline")
+        stage = reproduction.stdout.readline()
         assert reproduction.wait() == -signal.SIGKILL
-        until_s = time.monotonic() + 120.0
-        while stage.exists() and stage.read_bytes():
-            assert time.monotonic() < until_s, "the stage goes on"
-            time.sleep(0.05)
+        _wait_for_the_end_of(stage)
+
+
+BENCH = """
+import asyncio, os, subprocess
+from laboratory.benches import run_bench
+from zerofleet.presets.theses.stages import BenchStage
+
+async def begun(*words, **options):
+    print(subprocess.Popen(words, stdout=subprocess.DEVNULL).pid, flush=True)
+    os.kill(os.getpid(), 9)
+
+asyncio.create_subprocess_exec = begun
+asyncio.run(run_bench(BenchStage(id="bench.bench.0", seed=0, words=("bench", "perft", "connect_four", "--depth", "30"))))
+"""
+
+
+def test_a_killed_stage_takes_its_benchmark_with_it(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", BENCH], stdout=subprocess.PIPE, text=True, cwd=tmp_path) as stage:
+        assert stage.stdout is not None
+        pid = stage.stdout.readline()
+        assert stage.wait() == -signal.SIGKILL
+    try:
+        _wait_for_the_end_of(pid)
+    except AssertionError:
+        os.kill(int(pid), signal.SIGKILL)
+        raise
+
+
+def _wait_for_the_end_of(pid: str) -> None:
+    command = Path("/proc", pid.strip(), "cmdline")
+    until_s = time.monotonic() + 120.0
+    while command.exists() and command.read_bytes():
+        assert time.monotonic() < until_s, "the process goes on"
+        time.sleep(0.05)
 
 
 def test_an_experiment_runs_alone_from_the_command_line(tmp_path, capsys):

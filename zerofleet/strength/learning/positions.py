@@ -104,7 +104,7 @@ def deciding_positions(
     """Return up to `count` different deciding positions, half of them of random games; the same arguments give the same.
 
     Positions that take the solver long are left out. `progress` is called for each position found. Raises `InvalidRequest`
-    if the game cannot be solved.
+    if the game cannot be solved, or if none of the positions drawn decides.
     """
     perfect = yardstick(game, max_nodes=MAX_NODES)
     choose = agent_chooser(game, make_agent(PLAYER, game), seed=seed)
@@ -124,6 +124,11 @@ def deciding_positions(
             if scored is not None and scored.decides:
                 found[position] = scored
                 progress()
+    if not found:
+        raise InvalidRequest(
+            f"{game}: in none of the {sum(map(len, sources)):,} positions drawn do the moves differ in value, want one at "
+            "least; choose another size of the board, or judge by matches against opponents"
+        )
     return sorted(found.values(), key=lambda one: (len(one.moves), one.moves))
 
 
