@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 
@@ -23,6 +23,7 @@ from laboratory.models import ModelEvaluator
 from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.model.search_options import parse_search
+from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import CURRENT, PREVIOUS, Meeting
@@ -83,7 +84,8 @@ class _Reader:
 async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -> list[Tally]:
     """Play a meeting and return a tally for each seat; `on_game` is called after each game.
 
-    Propagates the errors of agents and evaluators. Cancellation: the games are lost.
+    Raises `InvalidRequest` if every opening ends the game; propagates the errors of agents and evaluators. Cancellation: the
+    games are lost.
     """
     players = _player(_SUBJECT, meeting.subject, table), _player(_OPPONENT, meeting.opponent, table)
     options = parse_search(meeting.search)
@@ -95,9 +97,9 @@ async def meet(meeting: Meeting, table: Table, *, on_game: Callable[[], None]) -
     turns: dict[int, Counter[str]] = {seat: Counter() for seat in meeting.seats}
     efforts = {seat: (Effort(), Effort()) for seat in meeting.seats}
     maker = _Maker(table.sides, asks_version=table.evaluator is not None)
-    if table.evaluator is None:
-        await asyncio.to_thread(_warm_up, meeting, table, maker)
     pairings = list(_pairings(meeting, table, players))
+    if table.evaluator is None:
+        await asyncio.to_thread(_warm_up, meeting, table, pairings[0].opening, maker)
     deals = {(pairing.seating, pairing.group): pairing.opening.seed for pairing in pairings}
     collected = {seat: _collectors(meeting, table.game, seat) for seat in meeting.seats}
     begins = meeting.opening_plies == 0 and table.game.spec().information == "perfect"
@@ -137,9 +139,9 @@ def _collectors(meeting: Meeting, game: Game, seat: int) -> list[Collector]:
     return [new_collector(name, game, Reading(seat=seat - 1)) for name in meeting.tables]
 
 
-def _warm_up(meeting: Meeting, table: Table, make: _Maker) -> None:
+def _warm_up(meeting: Meeting, table: Table, opening: Opening, make: _Maker) -> None:
     """Let each agent choose a move where the first game begins, so that no move of a game is charged with compilation."""
-    first = replay(table.game, next(_lines(meeting, table.game, 0)))
+    first = replay(table.game, opening.moves, opening.seed)
     for side, written in ((_SUBJECT, meeting.subject), (_OPPONENT, meeting.opponent)):
         make(f"{side}{_SIDE}{written}", table.game).choose(table.game, first.copy(), np.random.default_rng(0))
 
@@ -188,16 +190,28 @@ def _pairings(meeting: Meeting, table: Table, players: tuple[Player, Player]) ->
         seated = tuple(players[player] for player in seating)
         root = np.random.SeedSequence([table.seed, table.at, name, seat])
         first, *seeds = (int(word) >> 2 for word in root.generate_state(1 + 2 * meeting.games, np.uint64))
-        for index, moves in enumerate(islice(_lines(meeting, table.game, first), meeting.games)):
-            opening = Opening(seeds[2 * index], moves)
-            yield Pairing(meeting.name, index, seating, seated, opening, seeds[2 * index + 1])
+        openings = _openings(meeting, table.game, first, deals=seeds[::2])
+        for index, (opening, seed) in enumerate(zip(openings, seeds[1::2], strict=True)):
+            yield Pairing(meeting.name, index, seating, seated, opening, seed)
 
 
-def _lines(meeting: Meeting, game: Game, seed: int) -> Iterator[tuple[int, ...]]:
-    """Yield the moves of the openings without end; there may be fewer different ones than games."""
+def _openings(meeting: Meeting, game: Game, seed: int, *, deals: Sequence[int]) -> list[Opening]:
+    """Return an opening for each deal; there may be fewer different ones.
+
+    Where hands are hidden, random plies keep the deal for which they were drawn. Raises `InvalidRequest` if all of them end the
+    game.
+    """
     if not meeting.opening_plies:
-        yield from cycle([()])
-    yield from cycle(opening.moves for opening in draw_openings(game, plies=meeting.opening_plies, seed=seed))
+        return [Opening(deal, ()) for deal in deals]
+    drawn = list(islice(draw_openings(game, plies=meeting.opening_plies, seed=seed), len(deals)))
+    if not drawn:
+        raise InvalidRequest(
+            f"meeting {meeting.name}: every opening of {meeting.opening_plies} plies ends the game, want one that goes on; "
+            "lower opening_plies"
+        )
+    if game.spec().information == "hidden":
+        return list(islice(cycle(drawn), len(deals)))
+    return [Opening(deal, opening.moves) for deal, opening in zip(deals, cycle(drawn), strict=False)]
 
 
 def _evaluator(table: Table) -> Evaluator:

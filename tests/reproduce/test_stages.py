@@ -166,6 +166,18 @@ def test_turns_of_rock_paper_scissors_are_counted_for_the_seat_of_the_subject(tm
     assert other["turns"] == {}
 
 
+def test_a_meeting_after_random_plies_keeps_the_hidden_deal_for_which_they_were_drawn(tmp_path):
+    meeting = {"name": "m", "subject": "random", "opponent": "random", "games": 3, "opening_plies": 4}
+    (found,) = run(tmp_path, kind="match", game="take_six", meetings=[meeting])["tallies"]
+    assert sum(found["scores"].values()) == 3
+
+
+def test_a_meeting_whose_openings_all_end_the_game_is_refused(tmp_path):
+    meeting = {"name": "m", "subject": "random", "opponent": "random", "games": 2, "opening_plies": 9}
+    with pytest.raises(InvalidRequest, match=r"meeting m: every opening of 9 plies ends the game.*lower opening_plies"):
+        run(tmp_path, kind="match", meetings=[meeting])
+
+
 class Loading:
     """Agent whose first move in this process takes 0.3 s of processor time, as one that is compiled or loaded."""
 
