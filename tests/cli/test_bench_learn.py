@@ -57,6 +57,7 @@ def check_result(result):
     assert (result["game"], result["preset"], result["unit"], result["budget"]) == ("tic_tac_toe", "tiny", "samples", 240)
     assert result["settings"]["search.simulations"] == "8"
     assert result["preset_values"]["search"]["simulations"] == 8
+    assert result["preset_values"]["warm_start"]["games"] == 0
     assert (result["judge"]["kind"], result["judge"]["positions"]) == ("perfect play", 20)
     assert result["machine"]["processor"]
     assert [seed["seed"] for seed in result["seeds"]] == [0, 1]
@@ -127,6 +128,16 @@ def test_an_impossible_trial_is_rejected_before_it_starts(zerofleet, tmp_path, m
     assert outcome.code == 2
     assert outcome.out == ""
     assert said in outcome.err
+
+
+@pytest.mark.slow
+def test_a_warm_start_that_spends_the_budget_is_an_error_and_not_an_empty_table(zerofleet, tmp_path):
+    out = tmp_path / "result.json"
+    outcome = zerofleet(*WORDS, *SETTINGS, "--set", "warm_start.games=200", "--samples", "60", "--out", str(out))
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "games of the warm start with" in outcome.err
+    assert "lower warm_start.games" in outcome.err
+    assert json.loads(out.read_text())["seeds"][0]["end"]["samples"] >= 60
 
 
 def test_a_stored_result_of_another_format_is_rejected(tmp_path):

@@ -114,6 +114,7 @@ def learn(
 
         results = run_until_terminated(run_trials(trials, jobs=jobs, on_event=on_event))
     whole = report.store(out, about, results)
+    report.require_judged(results)
     if plot is not None:
         report.draw(whole, plot)
     if json:

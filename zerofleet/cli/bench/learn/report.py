@@ -16,15 +16,16 @@ from pydantic_core import from_json
 
 from zerofleet.cli import screen
 from zerofleet.cli.bench.learn.trials import TrialResult
-from zerofleet.errors import InvalidRequest
+from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.charts import learning_chart
 from zerofleet.strength.learning.curves import compare, curve
 
-__all__ = ["about", "draw", "read_result", "remark", "require_comparable", "show", "show_comparison", "store"]
+__all__ = ["about", "draw", "read_result", "remark", "require_comparable", "require_judged", "show", "show_comparison", "store"]
 
 FORMAT = 1
+_PARTS = ("search", "network", "train", "selfplay", "warm_start")
 
 
 def about(trial: Trial) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def about(trial: Trial) -> dict[str, Any]:
         "unit": "processor seconds" if trial.samples is None else "samples",
         "budget": trial.budget,
         "judge": _judge(trial),
-        "preset_values": {name: getattr(preset, name).model_dump() for name in ("search", "network", "train", "selfplay")},
+        "preset_values": {name: getattr(preset, name).model_dump() for name in _PARTS},
         "machine": {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version()},
         "versions": {name: version(name) for name in ("torch", "numpy", "numba")},
     }
@@ -70,6 +71,17 @@ def require_comparable(about: Mapping[str, Any], earlier: Mapping[str, Any], nam
             raise InvalidRequest(
                 f"{name} cannot be compared: its {key} is {earlier.get(key)}, here {about[key]}; measure one of them again"
             )
+
+
+def require_judged(results: Sequence[TrialResult]) -> None:
+    """Raise `ConfigurationError` if no trial came to a judgement: the games of its warm start spent the budget."""
+    if any(result.judgements for result in results):
+        return
+    games, samples = (max(result.end[name] for result in results if result.end) for name in ("games", "samples"))
+    raise ConfigurationError(
+        f"{games:,} games of the warm start with {samples:,} samples spent the budget: no version was trained or judged; "
+        "raise --samples or --cpu-seconds, or lower warm_start.games"
+    )
 
 
 def remark(result: TrialResult, event: Mapping[str, Any]) -> str:
