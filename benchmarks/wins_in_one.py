@@ -2,9 +2,10 @@
 
     $ python -m benchmarks.wins_in_one runs/connect_four-laptop --judged 1000 --simulations 2 100
 
-The positions are fixed by game, `--judged` and `--seed`: of those from which `zerofleet bench learn --judged N` draws (three
-for each judged one, half from random games, half from games of alpha-beta against itself) all in which some, but not all, legal
-moves win at once. A win is overlooked if the chosen move is none of them.
+The positions are fixed by game, `--judged` and `--seed`. They are drawn as those are of which `zerofleet bench learn --judged`
+keeps the deciding ones (three for each judged one, half from random games, half from games of alpha-beta against itself), with
+a seed of their own; all of them count in which some, but not all, legal moves win at once. A win is overlooked if the chosen
+move is none of them.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def main() -> None:
     parser.add_argument("run", type=Path, help="run directory")
     parser.add_argument("--game", default="connect_four")
     parser.add_argument("--version", type=int, help="version; the champion by default")
-    parser.add_argument("--judged", type=int, default=1000, help="positions of the judge whose pool this is (default: 1000)")
+    parser.add_argument("--judged", type=int, default=1000, help="a third of the positions drawn (default: 1000)")
     parser.add_argument(
         "--simulations", type=int, nargs="*", default=[2, 100], help="besides the policy alone (default: 2 100)"
     )
@@ -103,6 +104,8 @@ def main() -> None:
     networks = Networks(DirectoryStore(asked.run / "models"), model_name(game), max_batch=MAX_BATCH)
     networks.load(version)
     tasks = wins_in_one(game, drawn_positions(game, judged=asked.judged, seed=asked.seed))
+    if not tasks:
+        sys.exit(f"none of the {DRAWN * asked.judged:,} positions drawn has a win in one, want one at least; raise --judged")
     sys.stdout.write(f"version {version}, {len(tasks)} positions with a win in one\n")
     for simulations in (0, *asked.simulations):
         missed = len(asyncio.run(overlooked(game, networks, tasks, version=version, simulations=simulations, seed=asked.seed)))

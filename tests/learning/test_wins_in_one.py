@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
 import games
+from benchmarks import wins_in_one as module
 from benchmarks.wins_in_one import WinInOne, drawn_positions, overlooked, winning_moves, wins_in_one
 from games.positions import replay
 from zerofleet.testing.fakes import FunctionEvaluator
@@ -57,3 +60,14 @@ def test_the_positions_are_those_of_the_judge_and_the_same_each_time():
     found = wins_in_one(CONNECT_FOUR, drawn)
     assert 0 < len(found) < 60
     assert all(winning_moves(CONNECT_FOUR, replay(CONNECT_FOUR, one.moves)) == one.wins for one in found)
+
+
+def test_no_position_with_a_win_is_an_error_with_the_next_step(monkeypatch, tmp_path):
+    class Loaded:
+        def load(self, version):
+            pass
+
+    monkeypatch.setattr(module, "Networks", lambda *_, **__: Loaded())
+    monkeypatch.setattr(sys, "argv", ["wins_in_one", str(tmp_path), "--version", "1", "--judged", "0"])
+    with pytest.raises(SystemExit, match=r"none of the 0 positions drawn has a win in one.*raise --judged"):
+        module.main()
