@@ -26,6 +26,22 @@ def plies(depth: int) -> Budget:
     return Budget(depth, "plies")
 
 
+class Elapsed:
+    """Timer whose time is over when it starts."""
+
+    daemon = False
+
+    def __init__(self, delay_s: float, act: Callable[..., None], arguments: tuple[int, int]) -> None:
+        self._act, self._arguments = act, arguments
+
+    def start(self) -> None:
+        self._act(*self._arguments)
+
+    def cancel(self) -> None: ...
+
+    def join(self) -> None: ...
+
+
 def children(game: Game, state: State) -> dict[int, State]:
     after = {}
     for action in games.legal(game, state):
@@ -178,6 +194,16 @@ def test_a_time_budget_returns_the_last_completed_depth() -> None:
     searched = think(game, state, Budget(20, "ms"), SearchOptions())
     complete = think(game, state, plies(searched.depth), SearchOptions())
     assert searched.best().tolist() == complete.best().tolist()
+
+
+@pytest.mark.parametrize("budget", [Budget(1, "ms"), Budget(1, "nodes")])
+def test_a_budget_that_is_over_at_once_completes_the_first_depth(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zerofleet.agents.by_game.abalone.thinking.threading.Timer", Elapsed)
+    game = games.make("abalone")
+    searched = think(game, games.new_state(game), budget, SearchOptions())
+    assert searched.depth == 1
+    complete = think(game, games.new_state(game), plies(1), SearchOptions())
+    assert searched.values.tolist() == complete.values.tolist()
 
 
 def test_a_search_with_a_budget_ends_with_the_game_or_a_proof(at: Callable[..., State]) -> None:

@@ -11,6 +11,7 @@ loss is proven, when there is a single move, or when the game ends before the ho
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,14 +81,13 @@ def think(game: Abalone, state: State, budget: Budget, options: SearchOptions) -
     if budget.unit == "plies":
         return search_here.to(budget.amount)
     if budget.unit == "nodes":
-        return search_here.within(budget.amount)
-    with _alarm(budget.amount / 1000, search_here.interrupt):
-        return search_here.within(_NO_LIMIT)
+        return search_here.within(nodes=budget.amount)
+    return search_here.within(time_s=budget.amount / 1000)
 
 
 @contextmanager
 def _alarm(delay_s: float, flag: np.ndarray) -> Iterator[None]:
-    """Set `flag` (int64 [1]) to 1 after `delay_s` unless the block ends earlier."""
+    """Set `flag` (int64 [1]) to 1 after `delay_s`, at once if it is not positive, unless the block ends earlier."""
     timer = threading.Timer(delay_s, flag.__setitem__, (0, 1))
     timer.daemon = True
     timer.start()
@@ -107,7 +107,6 @@ class _Search:
         self._evaluation = evaluation(options.evaluation)
         self._plies = int(state[2]) & 0xFFFFFFFF
         self._room = _room(game, state, options, min(deepest, _MAX_DEPTH))
-        self.interrupt = self._room.interrupt
         count = core.legal_actions(game, self._room.stack[0], self._room.listed[0])
         values_at_sight(game, self._room, count)
         order = np.argsort(-self._room.merits[0, :count], kind="stable")  # stable: ties stay ascending
@@ -121,16 +120,24 @@ class _Search:
             self._complete(at)
         return self._found(depth)
 
-    def within(self, nodes: int) -> Searched:
-        """Deepen iteratively until `nodes` positions are searched or `interrupt` is set."""
+    def within(self, *, nodes: int = _NO_LIMIT, time_s: float | None = None) -> Searched:
+        """Deepen iteratively until `nodes` positions are searched or `time_s` is over; depth 1 is completed in any case."""
+        began_s = time.monotonic()
         self._complete(1)
+        if time_s is None:
+            return self._found(self._deepened(nodes))
+        with _alarm(time_s - (time.monotonic() - began_s), self._room.interrupt):
+            return self._found(self._deepened(nodes))
+
+    def _deepened(self, nodes: int) -> int:
+        """Search to further depths until stopped; return the last completed one."""
         depth = 1
         self._room.counts[search.LIMIT] = nodes
         while depth < min(_MAX_DEPTH, self._game.ply_cap - self._plies) and not self._is_decided():
             if self._room.counts[search.NODES] >= nodes or not self._complete(depth + 1):
                 break
             depth += 1
-        return self._found(depth)
+        return depth
 
     def _is_decided(self) -> bool:
         return len(self._actions) == 1 or abs(int(self._values.max())) >= search.WON
@@ -145,7 +152,7 @@ class _Search:
         window = self._window(depth)
         while True:
             best = search_root(self._game, room, count, depth, *window)
-            if depth > 1 and room.counts[search.STOPPED]:
+            if room.counts[search.STOPPED]:
                 return False
             if window[0] < best < window[1] or window == _FULL:
                 break
