@@ -35,7 +35,9 @@ def stored_policy(store: ModelStore, game: Game, version: int) -> Network:
 
 @torch.no_grad()
 def illegal_mass(network: Network, game: Game, *, seed: int, games: int = GAMES) -> float:
-    """Return the mean share of the policy on illegal actions, in [0, 1], over all positions of some games with two legal ones.
+    """Return the mean share of the policy on illegal actions, in [0, 1], over the positions of some games with a choice.
+
+    A choice is between two or more legal actions.
 
     Each seat plays the legal action of the highest probability. The `OPENING_PLIES` random plies before do not count. The game
     has one player to move at a time.

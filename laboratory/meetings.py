@@ -209,9 +209,10 @@ def _openings(meeting: Meeting, game: Game, seed: int, *, deals: Sequence[int]) 
             f"meeting {meeting.name}: every opening of {meeting.opening_plies} plies ends the game, want one that goes on; "
             "lower opening_plies"
         )
-    if game.spec().information == "hidden":
-        return list(islice(cycle(drawn), len(deals)))
-    return [Opening(deal, opening.moves) for deal, opening in zip(deals, cycle(drawn), strict=False)]
+    keeps_deal = game.spec().information == "hidden"
+    return [
+        Opening(opening.seed if keeps_deal else deal, opening.moves) for deal, opening in zip(deals, cycle(drawn), strict=False)
+    ]
 
 
 def _evaluator(table: Table) -> Evaluator:

@@ -1,4 +1,4 @@
-"""The stages and the report of the thesis of the tests, and the modules of this folder for its tests."""
+"""The stages and the report of the thesis of the tests, and modules for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.presets.theses.catalogue import load_thesis
 from zerofleet.presets.theses.planning import plan
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 
 @pytest.fixture(scope="session")

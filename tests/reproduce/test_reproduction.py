@@ -10,12 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from processes import ended
 
 from laboratory.alphazero import HOURS
 from laboratory.stage import run_stage
@@ -362,9 +362,9 @@ def test_a_killed_reproduction_takes_its_stages_with_it(tmp_path):
         [sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path
     ) as reproduction:
         assert reproduction.stdout is not None
-        stage = reproduction.stdout.readline()
+        stage = int(reproduction.stdout.readline())
         assert reproduction.wait() == -signal.SIGKILL
-        _wait_for_the_end_of(stage)
+        assert ended(stage, timeout_s=120.0), "the stage goes on"
 
 
 BENCH = """
@@ -384,21 +384,11 @@ asyncio.run(run_bench(BenchStage(id="bench.bench.0", seed=0, words=("bench", "pe
 def test_a_killed_stage_takes_its_benchmark_with_it(tmp_path):
     with subprocess.Popen([sys.executable, "-c", BENCH], stdout=subprocess.PIPE, text=True, cwd=tmp_path) as stage:
         assert stage.stdout is not None
-        pid = stage.stdout.readline()
+        pid = int(stage.stdout.readline())
         assert stage.wait() == -signal.SIGKILL
-    try:
-        _wait_for_the_end_of(pid)
-    except AssertionError:
-        os.kill(int(pid), signal.SIGKILL)
-        raise
-
-
-def _wait_for_the_end_of(pid: str) -> None:
-    command = Path("/proc", pid.strip(), "cmdline")
-    until_s = time.monotonic() + 120.0
-    while command.exists() and command.read_bytes():
-        assert time.monotonic() < until_s, "the process goes on"
-        time.sleep(0.05)
+    if not ended(pid, timeout_s=120.0):
+        os.kill(pid, signal.SIGKILL)
+        pytest.fail("the benchmark goes on")
 
 
 def test_an_experiment_runs_alone_from_the_command_line(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Small games and networks, modules of this folder for its tests; one torch thread, so that tests can run side by side."""
+"""Small games and networks, modules for the tests of this folder; one torch thread, so that tests can run side by side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zerofleet.contracts.records.samples import random_game
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import DirectoryStore
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 assert games
 torch.set_num_threads(1)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import select
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
+from processes import ended
 
 from games.errors import RuleFault
 from trainer.fleet import Fleet
@@ -57,21 +57,6 @@ def reader(request, game, processes) -> Iterator[Reader]:
         yield opened
 
 
-def ended(*pids: int) -> bool:
-    """Return whether processes end, which need not be children of this one."""
-    for pid in pids:
-        try:
-            descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        try:
-            if not select.select([descriptor], [], [], TIMEOUT_S)[0]:
-                return False
-        finally:
-            os.close(descriptor)
-    return True
-
-
 def test_every_game_is_answered_in_order(reader, record, connect_four):
     bad = {
         "format": ("0" * 32, b"\xff\xff\xff"),
@@ -107,7 +92,7 @@ def test_games_of_a_lost_process_are_read_again_by_another(processes, record):
         reader.read([record(0), record(1)])
         lost = reader.pids
         os.kill(lost[1], signal.SIGKILL)
-        assert ended(lost[1])
+        assert ended(lost[1], timeout_s=TIMEOUT_S)
         with pytest.raises(Unavailable, match=r"exit codes \[0, -9\]"):
             reader.read([record(0), record(1)])
         assert [game.moves for game in reader.read([record(0), record(1)])] == [
@@ -141,7 +126,7 @@ def test_a_reader_that_cannot_start_all_its_processes_leaves_none(processes, mon
     monkeypatch.setattr(module.subprocess, "Popen", Second)
     with pytest.raises(FileNotFoundError):
         processes(2)
-    assert ended(*started)
+    assert ended(*started, timeout_s=TIMEOUT_S)
 
 
 @pytest.mark.slow
@@ -168,7 +153,7 @@ def test_closing_while_another_thread_reads_ends_the_read(processes, record):
     reader.close()
     thread.join(TIMEOUT_S)
     assert not thread.is_alive()
-    assert ended(*pids)
+    assert ended(*pids, timeout_s=TIMEOUT_S)
     with pytest.raises(Unavailable, match="is closed"):
         reader.read([record(0)])
 
@@ -237,7 +222,7 @@ def test_closing_ends_the_processes(processes):
     with closing(processes(2)) as reader:
         pids = reader.pids
         assert len(set(pids)) == 2
-    assert ended(*pids)
+    assert ended(*pids, timeout_s=TIMEOUT_S)
     reader.close()  # again
 
 
@@ -290,4 +275,4 @@ def test_processes_of_a_killed_trainer_end():
         pids = [int(pid) for pid in trainer.stdout.readline().split()]
         trainer.kill()
     assert len(pids) == 2
-    assert ended(*pids)
+    assert ended(*pids, timeout_s=TIMEOUT_S)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from importlib import metadata
 
+from zerofleet.contracts.set_options import set_options
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.library.accuracy_record import MeasuredAccuracy
 from zerofleet.library.ladder_list import Ladder
@@ -94,7 +95,7 @@ def _games(run: OpenRun, limit: int) -> tuple[GameList | None, str]:
 
 def _commands(run: OpenRun, stored: GameList | None, measured: Sequence[MeasuredAccuracy]) -> dict[str, str]:
     root = str(run.paths.root)
-    game = [run.header.game, *(word for name, value in run.header.parameters.items() for word in ("--set", f"{name}={value}"))]
+    game = [run.header.game, *set_options(run.header.parameters)]
     on_run = ["--run-dir", root]
     words: dict[str, Sequence[str]] = {
         "run": ["status", root, "--json"],

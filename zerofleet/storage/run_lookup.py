@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
 from pathlib import Path
 
 from games.core import Game
 from games.positions import changed_parameters
+from zerofleet.contracts.set_options import set_options
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.run_paths import RUNS
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
@@ -35,11 +36,11 @@ def find_run(game: Game, run_dir: Path | None, *, runs: Path = RUNS) -> RunPaths
     readable = _readable(runs)
     found = [(header.created_at, root) for root, header in readable if _is_of(header, game)]
     if not found:
-        others = [(header.created_at, root, header) for root, header in readable if header.game == name]
-        near = f"for {max(others)[1]} {_option(max(others)[2])}; " if others else ""
+        others = [(header.created_at, root, _option(header)) for root, header in readable if header.game == name]
+        near = "for {1} {2}; ".format(*max(others)) if others else ""
         raise RunDirectoryError(
             f"there is no run of {_name(game)} in {runs.absolute()}; {near}start one with "
-            f"`{' '.join(['zerofleet run', name, *_settings(changed_parameters(game))])}`, or select one with --run-dir"
+            f"`{shlex.join(['zerofleet', 'run', name, *set_options(changed_parameters(game))])}`, or select one with --run-dir"
         )
     return RunPaths(max(found)[1])
 
@@ -84,11 +85,7 @@ def _is_of(header: RunHeader, game: Game) -> bool:
 
 def _option(header: RunHeader) -> str:
     """Return the advice to name the game of a run as it is."""
-    return f"give {' '.join(_settings(header.parameters))}" if header.parameters else "give no parameters of the game"
-
-
-def _settings(parameters: Mapping[str, str]) -> list[str]:
-    return [f"--set {name}={value}" for name, value in parameters.items()]
+    return f"give {shlex.join(set_options(header.parameters))}" if header.parameters else "give no parameters of the game"
 
 
 def _name(game: Game) -> str:

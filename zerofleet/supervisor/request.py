@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from games.core import Game
+from zerofleet.contracts.set_options import set_options
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
 from zerofleet.presets.devices import check_devices
@@ -131,9 +132,7 @@ class RunRequest:
         if self.config is not None:
             words += ["--config", str(self.config)]
         shown = {name: value for name, value in self.overrides.items() if not is_secret(name, value)}
-        for name, value in {**self.parameters, **shown}.items():
-            words += ["--set", f"{name}={value}"]
-        words += ["--run-dir", str(self.run_dir)]
+        words += [*set_options({**self.parameters, **shown}), "--run-dir", str(self.run_dir)]
         if self.workers != 1:
             words += ["--workers", str(self.workers)]
         if self.devices:

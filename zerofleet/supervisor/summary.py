@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from zerofleet.contracts.promotions import Candidate, Rung
+from zerofleet.contracts.set_options import set_options
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.request import RunRequest
 from zerofleet.supervisor.words import clock, count, rating, share
@@ -81,7 +82,5 @@ def _candidate(candidate: Candidate) -> str:
 
 
 def _play(request: RunRequest) -> str:
-    words = ["zerofleet", "play", request.game]
-    for name, value in request.parameters.items():
-        words += ["--set", f"{name}={value}"]
+    words = ["zerofleet", "play", request.game, *set_options(request.parameters)]
     return shlex.join([*words, "--run-dir", str(request.run_dir)])

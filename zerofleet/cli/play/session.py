@@ -24,6 +24,7 @@ from games.notation import legal_names
 from games.positions import changed_parameters, final_scores, move_names, parameters_text, read_moves, replay
 from zerofleet.cli import screen
 from zerofleet.cli.play.board import colour_board, player_name, player_style
+from zerofleet.contracts.set_options import set_options
 from zerofleet.errors import InvalidRequest, ZerofleetError
 from zerofleet.library.hints import OUTLOOK_PLIES, outlook_kinds
 from zerofleet.search import RootAnalysis
@@ -269,9 +270,7 @@ class Session:
 
     def _command(self) -> str:
         """Return the command line that begins with this position, for a shell."""
-        words = ["zerofleet", "play", self._game.spec().name]
-        for key, value in changed_parameters(self._game).items():
-            words += ["--set", f"{key}={value}"]
+        words = ["zerofleet", "play", self._game.spec().name, *set_options(changed_parameters(self._game))]
         words += ["--seat", str(self._seat + 1), "--seed", str(self._seed)]
         return shlex.join([*words, "--moves", ",".join(self._names())] if self.moves else words)
 
