@@ -15,7 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from processes import ended
+from foreign_processes import ended
 
 from laboratory.alphazero import HOURS
 from laboratory.stage import run_stage

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
-from processes import ended
+from foreign_processes import ended
 
 from games.errors import RuleFault
 from trainer.fleet import Fleet
