@@ -31,6 +31,7 @@ __all__ = [
     "parameters_text",
     "read_moves",
     "replay",
+    "titled",
     "written_parameters",
 ]
 
@@ -109,6 +110,11 @@ def changed_parameters(game: Game) -> dict[str, str]:
     """Return the parameters that differ from their defaults, as text."""
     defaults = core.parameters_of(game.spec().name)
     return {name: str(value) for name, value in core.parameters_in(game).items() if value != defaults[name]}
+
+
+def titled(game: Game) -> str:
+    """Return the name and the changed parameters of a game, as on command lines: `connect_four rows=8 columns=9`."""
+    return " ".join([game.spec().name, *(f"{name}={text}" for name, text in changed_parameters(game).items())])
 
 
 def model_parameters(game: Game) -> dict[str, str]:

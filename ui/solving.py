@@ -17,7 +17,7 @@ from starlette.responses import Response
 import games
 from games.core import Game
 from games.kit import svg
-from games.positions import move_names, read_moves, replay
+from games.positions import move_names, read_moves, replay, titled
 from ui.catalogue import Catalogue
 from ui.endpoints import Endpoint, Parameter, StrictValue, moves_in
 from ui.event_stream import Events, streamed
@@ -135,7 +135,7 @@ class SolvingEndpoints:
         board = {name: asked[name] for name in ("rows", "columns", "connect") if name in asked}
         game = await asyncio.to_thread(self._catalogue.game, asked.get("run"), SOLVED, board)
         if not fits(game):
-            raise InvalidRequest(f"{game} has no exact solver; it is for Connect Four on boards of at most 64 bits")
+            raise InvalidRequest(f"{titled(game)} has no exact solver; it is for Connect Four on boards of at most 64 bits")
         return game, await asyncio.to_thread(read_moves, game, text)
 
 

@@ -109,7 +109,7 @@ def test_a_large_game_is_refused_by_its_stated_size_before_anything_is_compiled(
 )
 def test_a_game_is_small_by_its_stated_number_of_positions_or_by_its_tree(plies, legal, stated, is_small) -> None:
     spec = dataclasses.replace(GAME.spec(), max_plies=plies, max_legal=legal)
-    game = SimpleNamespace(spec=lambda: spec, max_positions=stated)
+    game = SimpleNamespace(spec=lambda: spec, max_positions=stated, _asdict=GAME._asdict)
     if is_small:
         require_small(cast("Game", game))
     else:

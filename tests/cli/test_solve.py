@@ -96,7 +96,7 @@ def test_a_game_too_large_to_solve_is_refused_without_calling_a_rule(zerofleet, 
 def test_a_refusal_states_the_size_of_the_game_and_that_of_a_table(zerofleet):
     assert "up to 6.9e+30 positions, and a table holds 4,194,304" in zerofleet("solve", "othello").err
     assert "states no bound on its positions (max_positions, docs/own_game.md)" in zerofleet("solve", "abalone").err
-    assert "Othello(size=6" in zerofleet("solve", "othello", "--set", "size=6").err
+    assert "othello size=6 is too large" in zerofleet("solve", "othello", "--set", "size=6").err
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ def test_a_newly_built_book_is_used(zerofleet, tmp_path):
     assert built["bytes"] < 1000
     said = zerofleet("solve", "connect_four", *board, "--book", path, "--json").json()
     assert (said["nodes"], said["scores"]) == (0, {"a": 0, "b": 0, "c": 0, "d": 0})
-    assert "the book is for ConnectFour(rows=4" in zerofleet("solve", "connect_four", "--book", path).err
+    assert "the book is for connect_four rows=4" in zerofleet("solve", "connect_four", "--book", path).err
     again = zerofleet("solve", "connect_four", *board, "--build-book", path, "--plies", "2")
     assert f"wrote {path}: 11 positions of up to 2 plies" in again.out
 

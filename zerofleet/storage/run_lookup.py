@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from games.core import Game
-from games.positions import changed_parameters
+from games.positions import changed_parameters, titled
 from zerofleet.contracts.set_options import set_options
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.run_paths import RUNS
@@ -31,7 +31,7 @@ def find_run(game: Game, run_dir: Path | None, *, runs: Path = RUNS) -> RunPaths
         header = read_header(run_dir)
         if not _is_of(header, game):
             remedy = f"{_option(header)}, or choose another --run-dir" if header.game == name else "choose another --run-dir"
-            raise RunDirectoryError(f"{run_dir} is a run of {header.title}, not of {_name(game)}; {remedy}")
+            raise RunDirectoryError(f"{run_dir} is a run of {header.title}, not of {titled(game)}; {remedy}")
         return RunPaths(run_dir)
     readable = _readable(runs)
     found = [(header.created_at, root) for root, header in readable if _is_of(header, game)]
@@ -39,7 +39,7 @@ def find_run(game: Game, run_dir: Path | None, *, runs: Path = RUNS) -> RunPaths
         others = [(header.created_at, root, _option(header)) for root, header in readable if header.game == name]
         near = "for {1} {2}; ".format(*max(others)) if others else ""
         raise RunDirectoryError(
-            f"there is no run of {_name(game)} in {runs.absolute()}; {near}start one with "
+            f"there is no run of {titled(game)} in {runs.absolute()}; {near}start one with "
             f"`{shlex.join(['zerofleet', 'run', name, *set_options(changed_parameters(game))])}`, or select one with --run-dir"
         )
     return RunPaths(max(found)[1])
@@ -86,7 +86,3 @@ def _is_of(header: RunHeader, game: Game) -> bool:
 def _option(header: RunHeader) -> str:
     """Return the advice to name the game of a run as it is."""
     return f"give {shlex.join(set_options(header.parameters))}" if header.parameters else "give no parameters of the game"
-
-
-def _name(game: Game) -> str:
-    return " ".join([game.spec().name, *(f"{name}={value}" for name, value in changed_parameters(game).items())])

@@ -14,7 +14,7 @@ import numpy as np
 
 from games import core
 from games.core import Game, State
-from games.positions import final_scores, legal
+from games.positions import final_scores, legal, titled
 from zerofleet.agents.base import Agent, Choice, PolicyAgent, require_duel
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
@@ -55,7 +55,7 @@ class BestResponseAgent:
                 values = np.array([self._value(game, _after(game, state, action), player) for action in actions])
             except RecursionError:
                 raise InvalidRequest(
-                    f"{self.name}: a game of {game} has too many plies to be searched; use a smaller game"
+                    f"{self.name}: a game of {titled(game)} has too many plies to be searched; use a smaller game"
                 ) from None
             nodes = len(self._known)
         best = np.flatnonzero(values >= values.max() - _EQUAL)
@@ -67,7 +67,7 @@ class BestResponseAgent:
         if place not in self._known:
             if len(self._known) >= self._max_positions:
                 raise InvalidRequest(
-                    f"{self.name}: {game} has more than {self._max_positions:,} relevant positions; use a smaller game"
+                    f"{self.name}: {titled(game)} has more than {self._max_positions:,} relevant positions; use a smaller game"
                 )
             self._known[place] = self._searched(game, state, player)
         return self._known[place]

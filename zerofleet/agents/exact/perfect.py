@@ -24,7 +24,7 @@ from games import core
 from games.compiled import lean
 from games.connect_four import ConnectFour
 from games.core import Game, State
-from games.positions import copy_state, legal, new_state
+from games.positions import copy_state, legal, new_state, titled
 from zerofleet.agents.base import Choice, Evaluate, require_duel
 from zerofleet.agents.depth_first.alpha_beta import SearchedMoves
 from zerofleet.agents.exact.solver import Solver, fits, shipped_book
@@ -163,8 +163,8 @@ def require_small(game: Game) -> None:
     unknown = "it states no bound on its positions (max_positions, docs/own_game.md)"
     found = unknown if stated is None else f"up to {Decimal(stated):.1e} positions"
     raise InvalidRequest(
-        f"{game} is too large for perfect play: {found}, and a table holds {MAX_POSITIONS:,}; use alpha_beta:DEPTH, such as "
-        "alpha_beta:5, or a model"
+        f"{titled(game)} is too large for perfect play: {found}, and a table holds {MAX_POSITIONS:,}; use alpha_beta:DEPTH, "
+        "such as alpha_beta:5, or a model"
     )
 
 

@@ -12,6 +12,7 @@ import typer
 
 from games.connect_four import ConnectFour
 from games.core import Game
+from games.positions import titled
 from zerofleet.agents.exact.solver import Solver, fits
 from zerofleet.agents.exact.solver.positions import random_positions
 from zerofleet.agents.exact.solver.table import MIN_BITS, empty_table
@@ -47,7 +48,7 @@ class SolveFigures:
 def measure(game: Game, *, positions: int, plies: range, seed: int, table_bits: int = MIN_BITS) -> SolveFigures:
     """Solve random positions and time each; raises `InvalidRequest` for other games and if no positions are found."""
     if not fits(game):
-        raise InvalidRequest(f"the solver supports Connect Four on boards of at most 64 bits, not {game}")
+        raise InvalidRequest(f"the solver supports Connect Four on boards of at most 64 bits, not {titled(game)}")
     board = cast("ConnectFour", game)
     table = empty_table(table_bits)
     solver = Solver(board, table=table)

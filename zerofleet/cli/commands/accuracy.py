@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from games.core import Game
-from games.positions import parameters_text
+from games.positions import parameters_text, titled
 from zerofleet.agents.exact.solver import MAX_NODES, fits
 from zerofleet.cli import screen
 from zerofleet.cli.options import (
@@ -165,7 +165,7 @@ def accuracy(
     game = game_or_that_of_run(game_name, parameters, run_dir)
     perfect = yardstick(game, max_nodes=max_nodes or MAX_NODES)
     if max_nodes is not None and not fits(game):
-        raise InvalidRequest(f"{game} is solved by a table of its positions, without a limit of nodes; omit --max-nodes")
+        raise InvalidRequest(f"{titled(game)} is solved by a table, without a limit of nodes; omit --max-nodes")
     given = None
     if positions_file is not None:
         given = _filed(game, positions_file, stored=stored, first_ply=first_ply)

@@ -12,7 +12,7 @@ import typer
 from games.connect_four import ConnectFour
 from games.core import Game, State
 from games.notation import column_name
-from games.positions import final_scores, legal, read_moves, replay
+from games.positions import final_scores, legal, read_moves, replay, titled
 from zerofleet.agents.exact.solver import Solver, build_book, fits, load_book
 from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, chosen_game
@@ -78,7 +78,7 @@ def _solve(game: Game, state: State, book_file: str | None, table_bits: int) -> 
     if book_file is None:
         return solve_position(game, state, table_bits=table_bits)
     if not fits(game):
-        raise InvalidRequest(f"--book supports Connect Four on boards of at most 64 bits, not {game}")
+        raise InvalidRequest(f"--book supports Connect Four on boards of at most 64 bits, not {titled(game)}")
     book = None if book_file == NO_BOOK else load_book(Path(book_file))
     return solve_position(game, state, solver=Solver(cast("ConnectFour", game), book=book, table=table_bits))
 
@@ -113,7 +113,7 @@ def _words(score: float) -> str:
 
 def _build(game: Game, path: Path, *, plies: int, threads: int, table_bits: int, json: bool) -> None:
     if not fits(game):
-        raise InvalidRequest(f"--build-book supports Connect Four on boards of at most 64 bits, not {game}")
+        raise InvalidRequest(f"--build-book supports Connect Four on boards of at most 64 bits, not {titled(game)}")
     require_place(path)
     began, shown = time.perf_counter(), 0
     with screen.meter(f"positions of {plies} plies") as meter:

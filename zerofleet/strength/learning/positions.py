@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from games.core import Game
-from games.positions import replay, written_parameters
+from games.positions import replay, titled, written_parameters
 from zerofleet.agents import make_agent
 from zerofleet.errors import InvalidRequest
 from zerofleet.storage.files import atomic_publish
@@ -126,8 +126,8 @@ def deciding_positions(
                 progress()
     if not found:
         raise InvalidRequest(
-            f"{game}: in none of the {sum(map(len, sources)):,} positions drawn do the moves differ in value, want one at "
-            "least; choose another size of the board, or judge by matches against opponents"
+            f"{titled(game)}: in none of the {sum(map(len, sources)):,} positions drawn do the moves differ in value, want one "
+            "at least; choose another size of the board, or judge by matches against opponents"
         )
     return sorted(found.values(), key=lambda one: (len(one.moves), one.moves))
 

@@ -18,7 +18,7 @@ import numpy as np
 from games import core
 from games.connect_four import ConnectFour
 from games.core import State
-from games.positions import legal
+from games.positions import legal, titled
 from zerofleet.agents.exact.solver.book import Book
 from zerofleet.agents.exact.solver.cells import Board
 from zerofleet.agents.exact.solver.search import NODES, VALUE, begin, outlook, room_for, run
@@ -102,10 +102,10 @@ class Solver:
             InvalidRequest: The game does not fit, or the book is for another game.
         """
         if not fits(game):
-            raise InvalidRequest(f"{game} is too large for the solver; want (rows + 1) * columns of at most 64")
+            raise InvalidRequest(f"{titled(game)} is too large for the solver; want (rows + 1) * columns of at most 64")
         game = game._replace(encoding=0)  # the encoding is no part of the rules
         if book is not None and book.game != game:
-            raise InvalidRequest(f"the book is for {book.game}, not for {game}")
+            raise InvalidRequest(f"the book is for {titled(book.game)}, not for {titled(game)}")
         self.game = game
         self.book = book
         self._board = board_of(game)
