@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save
 
 from zerofleet.errors import Unavailable
-from zerofleet.storage.model_store import DirectoryStore, directory, open_model_store
+from zerofleet.storage.model_store import DirectoryStore, base, directory, open_model_store
 
 MODEL = "tic_tac_toe"
 
@@ -27,6 +27,33 @@ def test_the_configuration_of_a_model_lies_beside_its_versions_at_the_location_o
     store.publish(MODEL, files(), manifest, config="name: 'tic_tac_toe'\n")
     assert place.read("config.pbtxt") == b"name: 'tic_tac_toe'\n"
     assert store.location == place.location
+
+
+def test_a_publication_reads_only_manifests_that_the_store_has_not_read_before(store, files, manifest, monkeypatch):
+    read, read_manifest = [], base.read_manifest
+
+    def counted(text, model, version, *, where):
+        read.append(version)
+        return read_manifest(text, model, version, where=where)
+
+    monkeypatch.setattr(base, "read_manifest", counted)
+    for fill in range(1, 6):
+        store.publish(MODEL, files(float(fill)), manifest)
+    assert len(read) == len(set(read)) == 4
+    assert store.publish(MODEL, files(2.0), manifest) == 2
+
+
+@directory_only
+def test_a_manifest_that_was_replaced_is_read_again_by_the_next_publication(store, files, manifest):
+    for fill in (1.0, 2.0):
+        store.publish(MODEL, files(fill), manifest)
+    path = store.directory(MODEL, 1) / "manifest.json"
+    intact = path.read_bytes()
+    path.write_text("{")
+    assert store.publish(MODEL, files(1.0), manifest) == 3
+    store.delete(MODEL, 3)
+    path.write_bytes(intact)
+    assert store.publish(MODEL, files(1.0), manifest) == 1
 
 
 @directory_only

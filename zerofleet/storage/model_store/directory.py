@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeAlias
 
 import structlog
 
@@ -45,6 +45,8 @@ __all__ = ["DirectoryStore"]
 log = structlog.get_logger()
 
 _FAULTS_OF_A_VERSION = NOT_A_STORED_FILE | {errno.EACCES, errno.EPERM, errno.ENOENT}
+FileState: TypeAlias = tuple[int, int, int]
+"""Inode, time of modification in nanoseconds, size in bytes."""
 _UNREADABLE_SUFFIX = ".unreadable"
 _CONFIG_REMEDY = "remove it: the next published version writes it"
 
@@ -56,6 +58,8 @@ class DirectoryStore:
     root: Path
     max_file_bytes: int = base.MAX_FILE_BYTES
     _check: PointerCheck = field(default_factory=PointerCheck, init=False, repr=False, compare=False)
+    _weights: dict[tuple[str, int], tuple[FileState, str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """By version: state of the manifest's file when it was read, and the sha256 of the weights it names."""
 
     @property
     def location(self) -> str:
@@ -210,10 +214,19 @@ class DirectoryStore:
         sha256 = hashlib.sha256(content).hexdigest()
         for version in reversed(self.versions(model)):
             with suppress(CorruptModel, ModelNotFound):
-                stored = self.manifest(model, version).files.get(WEIGHTS_FILE)
-                if stored is not None and stored.sha256 == sha256:
+                if self._weights_of(model, version) == sha256:
                     return self.verify(model, version).version
         return None
+
+    def _weights_of(self, model: str, version: int) -> str:
+        """Return the hash of a version's weights; a manifest is read once, and again if its file was replaced or written to."""
+        with self._reading(model, version):
+            found = (self.directory(model, version) / MANIFEST_FILE).lstat()
+        state = (found.st_ino, found.st_mtime_ns, found.st_size)
+        if (known := self._weights.get((model, version))) is None or known[0] != state:
+            stored = self.manifest(model, version).files.get(WEIGHTS_FILE)
+            self._weights[model, version] = known = state, "" if stored is None else stored.sha256
+        return known[1]
 
     @contextmanager
     def _staging(self, model: str) -> Iterator[tuple[int, Path]]:
