@@ -44,7 +44,10 @@ class DeepQSettings(BaseModel):
     discount: float = Field(default=0.99, ge=0, le=1)
     """gamma: discount of the value of the player's next turn."""
     shaping: float = Field(default=0.0, ge=0)
-    """Weight of an additional reward, the discounted gain in board value up to the next turn, on `chinese_checkers_rhombus`.
-    It does not change the best play (Ng, Harada and Russell 1999). 0: none."""
+    """Weight of an additional reward, the gain in board value up to the next turn, on `chinese_checkers_rhombus`; 0: none."""
+    shaping_by: Literal["potential", "gain"] = "potential"
+    """Form of that reward, with F the board value as a share of that of all levels. `potential`: gamma F' - F, and F' = 0 at
+    the end. It does not change the best play (Ng, Harada and Russell 1999), all of which still hangs on the result. `gain`:
+    F' - F. With a discount below 1 a player then prefers board value gained soon."""
     publish_every_games: int = Field(default=50, ge=1)
     """Games between two candidates."""

@@ -51,8 +51,15 @@ def test_a_record_without_pools_or_with_larger_ones_is_refused(tmp_path, records
         read(opened(on_rhombus(tmp_path), RHOMBUS), records[0])
 
 
-def test_shaping_adds_the_discounted_gain_in_board_value(tmp_path):
-    learner = opened(on_rhombus(tmp_path, shaping=0.5, discount=0.9), RHOMBUS)
+@pytest.mark.parametrize(
+    ("form", "reward"),
+    [
+        ("potential", lambda worth: 0.9 * np.append(worth[1:], 0) - worth),
+        ("gain", lambda worth: np.append(worth[1:] - worth[:-1], 0)),
+    ],
+)
+def test_shaping_adds_the_gain_in_board_value(tmp_path, form, reward):
+    learner = opened(on_rhombus(tmp_path, shaping=0.5, shaping_by=form, discount=0.9), RHOMBUS)
     settings = AfterstateSettings(policy="epsilon_greedy", epsilon=1.0, learner_seat="second")
     game = make("chinese_checkers_rhombus", encoding="signed", ply_cap=11)
     block = ActionValueBlock(game, settings, slots=1)
@@ -65,6 +72,6 @@ def test_shaping_adds_the_discounted_gain_in_board_value(tmp_path):
     found = read(learner, record)
     worth = BoardValue(RHOMBUS)(found.states)
     base = np.append(np.zeros(len(found) - 1), decode_record(record).scores[1])
-    np.testing.assert_allclose(found.rewards, base + 0.5 * (0.9 * np.append(worth[1:], 0) - worth), atol=1e-6)
+    np.testing.assert_allclose(found.rewards, base + 0.5 * reward(worth), atol=1e-6)
     assert len(found) == 5
     assert np.abs(found.rewards[:-1]).max() > 1e-3

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from games.positions import encode_for
-from trainer.learners.deep_q.shaping import BoardValue
+from trainer.learners.deep_q.shaping import shaped
 from trainer.learners.queue import SampleQueue
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import RecordRejected
@@ -106,8 +106,7 @@ def _transitions_of(played: ValidatedGame, turns: _Turns, seat: int, settings: D
         found.next_pools[i, : len(moves)] = moves
     found.rewards[-1] = played.scores[seat]
     if settings.shaping:
-        worth = BoardValue(game)(found.states)
-        found.rewards[:] += settings.shaping * (settings.discount * np.append(worth[1:], 0.0) - worth)
+        found.rewards[:] += shaped(game, found.states, settings)
     return found
 
 
