@@ -3,7 +3,7 @@
     python -m benchmarks.peers.accuracy open_spiel.jsonl alpha_zero_general.jsonl --zerofleet zerofleet.json --plot accuracy.svg
 
 Intervals are 95 % (Wilson) and cover the choice of positions, not the luck of training. The plot shows the moves of the policy
-alone that keep the value.
+alone that keep the value. Programs with several training seeds have a row and a curve for each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from zerofleet.strength.charts import learning_chart
 from zerofleet.strength.learning.curves import Point
 from zerofleet.strength.ratings.intervals import wilson
 
-__all__ = ["Judged", "Share", "main", "of_peers", "of_zerofleet", "points", "table"]
+__all__ = ["Judged", "Share", "main", "of_peers", "of_zerofleet", "points", "table", "with_seeds"]
 
 PERCENT = 100
 
@@ -46,6 +46,8 @@ class Judged:
     """One judgement of one program."""
 
     program: str
+    seed: int
+    """Training seed."""
     cpu_s: float
     """Processor seconds of learning."""
     games: int
@@ -65,7 +67,7 @@ def of_peers(lines: Iterable[str]) -> Iterator[Judged]:
         policy, search = (_shares(row, mode) for mode in ("policy", "search"))
         if policy is None:
             raise ValueError(f"a row of {row['peer']} has no judgement of the policy; --policy-positions must not be 0")
-        yield Judged(f"{row['peer']} ({row['settings']})", row["cpu_s"], *progress, policy, search)
+        yield Judged(f"{row['peer']} ({row['settings']})", row["seed"], row["cpu_s"], *progress, policy, search)
 
 
 def _shares(row: Mapping[str, Any], mode: str) -> tuple[Share, Share] | None:
@@ -90,7 +92,14 @@ def of_zerofleet(result: Mapping[str, Any]) -> Iterator[Judged]:
             shares = [Share(measure["value"], measure["of"]) for measure in one["measures"]]
             search = (shares[2], shares[3]) if len(shares) > 2 else None  # two of each mode
             progress = (one["games"], one["samples"], one["steps"])
-            yield Judged(f"zerofleet ({result['preset']})", one["planned"], *progress, (shares[0], shares[1]), search)
+            name = f"zerofleet ({result['preset']})"
+            yield Judged(name, seed["seed"], one["planned"], *progress, (shares[0], shares[1]), search)
+
+
+def with_seeds(found: Sequence[Judged]) -> list[Judged]:
+    """Return the judgements with the training seed in the names of programs that have several."""
+    seeds = {program: {one.seed for one in found if one.program == program} for program in {one.program for one in found}}
+    return [replace(one, program=f"{one.program}, seed {one.seed}") if len(seeds[one.program]) > 1 else one for one in found]
 
 
 def table(found: Iterable[Judged]) -> list[str]:
@@ -126,6 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = list(of_zerofleet(read_result(given.zerofleet))) if given.zerofleet else []
     for path in given.rows:
         found += of_peers(path.read_text().splitlines())
+    found = with_seeds(found)
     sys.stdout.write("".join(f"{line}\n" for line in table(found)))
     if given.plot:
         title = "Connect Four: moves of the policy alone that keep the value"

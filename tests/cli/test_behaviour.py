@@ -99,7 +99,7 @@ def test_a_table_is_drawn(zerofleet, run, tmp_path, table):
         (("opening",), "there is no table 'opening'; the tables are turns, lines, values, openings, placements"),
         (("values", "--bins", "4"), "4 is even; an odd number of bins has one for draws"),
         (("values", "--versions", "x"), "'x' is neither all nor versions such as 1,10,20"),
-        (("values", "--versions", "9"), "no game of version 9 is among the 30 games"),
+        (("values", "--versions", "9"), "no game is of version 9 among the newest games"),
         (("turns",), "is for take_six and rock_paper_scissors, and the game is tic_tac_toe"),
         (("values", "--plot", "values.pdf"), "must end in .svg or .png"),
         (("values", "--csv", "none/values.csv"), "none/values.csv cannot be written"),

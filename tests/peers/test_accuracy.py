@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.peers.accuracy import Share, main, of_peers, of_zerofleet, points, table
+from benchmarks.peers.accuracy import Share, main, of_peers, of_zerofleet, points, table, with_seeds
 from zerofleet.errors import InvalidRequest
 
 ROW = {
@@ -87,6 +87,12 @@ def test_a_result_of_the_product_is_read_at_its_planned_places():
 def test_a_result_of_another_judge_or_budget_is_refused(change, named):
     with pytest.raises(InvalidRequest, match=f"{named}.*want perfect play and processor seconds"):
         list(of_zerofleet(RESULT | change))
+
+
+def test_programs_with_several_seeds_have_a_name_for_each():
+    peers = of_peers([json.dumps(ROW | {"seed": seed}) for seed in (0, 1)])
+    names = [one.program for one in with_seeds([*peers, *of_zerofleet(RESULT)])]
+    assert names == ["open_spiel (small), seed 0", "open_spiel (small), seed 1", "zerofleet (laptop)"]
 
 
 def test_the_table_is_in_the_order_of_processor_seconds():

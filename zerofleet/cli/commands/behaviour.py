@@ -199,8 +199,8 @@ def _table(
     if not source.games:
         raise InvalidRequest(f"there is no game yet in {source.words}")
     if versions and not any(finished.version in versions for finished in source.games):
-        listed = ", ".join(map(str, versions))
-        raise InvalidRequest(f"no game of version {listed} is among the {len(source.games):,} games of {source.words}")
+        listed = " or ".join(map(str, versions))
+        raise InvalidRequest(f"no game is of version {listed} among {source.words}, {len(source.games):,} in all")
     if name != OPENINGS:
         return collect(lambda: new_collector(name, game, reading), source.games, versions=versions)
     played = {version: counts for version, counts in played_first(source.games).items() if not versions or version in versions}
