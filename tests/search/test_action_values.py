@@ -163,6 +163,31 @@ def test_heads_of_another_shape_are_refused_and_the_positions_still_wait():
     assert block.moves(0)
 
 
+@pytest.mark.parametrize(
+    ("head", "value", "message"),
+    [
+        (0, np.nan, r"head pool is not a number in \[0, 1\]"),
+        (0, 1.5, r"head pool is not a number in \[0, 1\]"),
+        (1, np.nan, r"head action_values is not a number in \[0, 1\]"),
+        (1, -0.5, r"head action_values is not a number in \[0, 1\]"),
+        (0, 0.0, "no move of a position"),
+    ],
+)
+def test_heads_that_make_no_pool_are_refused_and_the_positions_still_wait(head, value, message):
+    block = ActionValueBlock(GAME, AfterstateSettings(), slots=2)
+    for slot in range(2):
+        block.begin(slot, seed=slot, versions=[1, 1])
+    leaves = block.advance()
+    heads = heads_of(leaves.batch)
+    heads[head][1] = value
+    with pytest.raises(ValueError, match=message):
+        block.absorb(np.empty(0), np.empty(0), heads)
+    assert block.moves(0) == []
+    by_values(block, leaves)
+    assert block.moves(0)
+    assert block.moves(1)
+
+
 def test_settings_that_contradict_each_other_are_refused():
     with pytest.raises(ValueError, match="set learner_seat=alternate"):
         AfterstateSettings(opponents=("random",))

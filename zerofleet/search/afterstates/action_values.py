@@ -58,12 +58,18 @@ class ActionValueBlock(AfterstateBlock):
     def absorb(self, policy: np.ndarray, value: np.ndarray, extra_heads: Sequence[np.ndarray] = ()) -> None:
         """Play a move in every slot; `extra_heads`, two of float [B, L], hold the pools and the values of their moves.
 
-        Raises `ValueError` for wrong shapes; the block then still waits for the same leaves.
+        Raises `ValueError` for wrong shapes, entries outside [0, 1] and a position without a pool; the block then still waits
+        for the same leaves.
         """
         del policy, value
         want = [(self._used, self._arena.legal.shape[1])] * len(MOVE_HEADS)
         if (got := [head.shape for head in extra_heads]) != want:
             raise ValueError(f"heads {got} do not fit {self._used} positions; want {want}: a model of action values")
+        for name, head in zip(MOVE_HEADS, extra_heads, strict=True):
+            if not ((head >= 0.0) & (head <= 1.0)).all():
+                raise ValueError(f"an entry of the head {name} is not a number in [0, 1]")
+        if not ((extra_heads[0] > 0.0) & (self._arena.legal[: self._used] >= 0)).any(axis=1).all():
+            raise ValueError("the head pool has no move of a position; want one at least above 0")
         for row, slot in enumerate(self._rows):
             self._choose(slot, row, extra_heads[0][row], extra_heads[1][row])
         self._used = 0
