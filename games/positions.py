@@ -6,7 +6,7 @@ request, a person) use these functions, which reject illegal moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ __all__ = [
     "parameters_text",
     "read_moves",
     "replay",
+    "title_of",
     "titled",
     "written_parameters",
 ]
@@ -114,7 +115,12 @@ def changed_parameters(game: Game) -> dict[str, str]:
 
 def titled(game: Game) -> str:
     """Return the name and the changed parameters of a game, as on command lines: `connect_four rows=8 columns=9`."""
-    return " ".join([game.spec().name, *(f"{name}={text}" for name, text in changed_parameters(game).items())])
+    return title_of(game.spec().name, changed_parameters(game))
+
+
+def title_of(name: str, parameters: Mapping[str, str]) -> str:
+    """Return the name and the given parameters of a game, as on command lines."""
+    return " ".join([name, *(f"{parameter}={text}" for parameter, text in parameters.items())])
 
 
 def model_parameters(game: Game) -> dict[str, str]:

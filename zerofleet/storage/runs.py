@@ -20,7 +20,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from pydantic_core import from_json
 
 from games.core import make
-from games.positions import changed_parameters
+from games.positions import changed_parameters, title_of
 from zerofleet.contracts.plain_files import open_plain, read_plain
 from zerofleet.errors import ConfigurationError, RunDirectoryError, Unavailable
 from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
@@ -53,7 +53,7 @@ class RunHeader(BaseModel):
     @property
     def title(self) -> str:
         """Game with its parameters."""
-        return " ".join([self.game, *(f"{name}={value}" for name, value in self.parameters.items())])
+        return title_of(self.game, self.parameters)
 
 
 class RunDirectory:

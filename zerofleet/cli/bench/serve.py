@@ -32,6 +32,7 @@ from zerofleet.cli.bench.serve_figures import ServeFigures
 from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.priorities import Priority
+from zerofleet.contracts.set_options import set_options
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.library.planning.costs import save_figures
@@ -90,7 +91,7 @@ class Bench:
                 *("selfplay_worker.load", "--target", self._address, "--version", str(VERSION)),
                 *("--transport", self._transport),
                 *("--game", self._game.spec().name, "--preset", self._preset, "--seed", str(seed + index * 1_000_000)),
-                *(word for name, value in parameters_text(self._game).items() for word in ("--set", f"{name}={value}")),
+                *set_options(parameters_text(self._game)),
             )
             for index in range(workers)
         ]

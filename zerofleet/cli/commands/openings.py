@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from games.positions import parameters_text
+from games.positions import parameters_text, title_of
 from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Parameters, Seed, chosen_game
 from zerofleet.errors import InvalidRequest
@@ -35,6 +35,6 @@ def openings(
         raise InvalidRequest(f"every opening of {plies} plies ends the game; use fewer plies")
     if len(drawn) < count:
         screen.note(f"{game_name} has only {len(drawn)} different openings of {plies} plies")
-    about = " ".join([game_name, *(f"{name}={value}" for name, value in parameters_text(game).items())])
+    about = title_of(game_name, parameters_text(game))
     lines = [f"# {about}: {plies} random plies, seed {seed}", *(opening_line(game, opening) for opening in drawn)]
     sys.stdout.write("\n".join(lines) + "\n")

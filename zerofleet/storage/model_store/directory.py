@@ -19,11 +19,12 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO
 
 import structlog
 
@@ -33,11 +34,12 @@ from zerofleet.contracts.manifests import Champion, Manifest, require_game, to_j
 from zerofleet.contracts.model_checks import MANIFEST_FILE, WEIGHTS_FILE
 from zerofleet.contracts.naming import is_model_name, is_version, require_model_name
 from zerofleet.contracts.plain_files import NOT_A_STORED_FILE, open_plain, read_plain
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Unavailable
+from zerofleet.errors import CorruptModel, InvalidRequest, Unavailable
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import TEMPORARY_SUFFIX, atomic_publish, make_directory, sync_directory, try_lock
 from zerofleet.storage.model_store import base
 from zerofleet.storage.model_store.history import History, completed
+from zerofleet.storage.model_store.known_weights import KnownWeights
 from zerofleet.storage.model_store.pointer_check import POINTER_REMEDY, PointerCheck, read_pointer
 
 __all__ = ["DirectoryStore"]
@@ -45,8 +47,6 @@ __all__ = ["DirectoryStore"]
 log = structlog.get_logger()
 
 _FAULTS_OF_A_VERSION = NOT_A_STORED_FILE | {errno.EACCES, errno.EPERM, errno.ENOENT}
-FileState: TypeAlias = tuple[int, int, int]
-"""Inode, time of modification in nanoseconds, size in bytes."""
 _UNREADABLE_SUFFIX = ".unreadable"
 _CONFIG_REMEDY = "remove it: the next published version writes it"
 
@@ -58,8 +58,7 @@ class DirectoryStore:
     root: Path
     max_file_bytes: int = base.MAX_FILE_BYTES
     _check: PointerCheck = field(default_factory=PointerCheck, init=False, repr=False, compare=False)
-    _weights: dict[tuple[str, int], tuple[FileState, str]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """By version: state of the manifest's file when it was read, and the sha256 of the weights it names."""
+    _known: KnownWeights = field(default_factory=KnownWeights, init=False, repr=False, compare=False)
 
     @property
     def location(self) -> str:
@@ -212,21 +211,13 @@ class DirectoryStore:
             return None
         content = weights if isinstance(weights, bytes) else weights.read_bytes()
         sha256 = hashlib.sha256(content).hexdigest()
-        for version in reversed(self.versions(model)):
-            with suppress(CorruptModel, ModelNotFound):
-                if self._weights_of(model, version) == sha256:
-                    return self.verify(model, version).version
-        return None
+        return self._known.find(self, model, sha256, reversed(self.versions(model)), partial(self._manifest_state, model))
 
-    def _weights_of(self, model: str, version: int) -> str:
-        """Return the hash of a version's weights; a manifest is read once, and again if its file was replaced or written to."""
+    def _manifest_state(self, model: str, version: int) -> Hashable:
+        """Return the state of a version's manifest: another value once the file was replaced or written to."""
         with self._reading(model, version):
             found = (self.directory(model, version) / MANIFEST_FILE).lstat()
-        state = (found.st_ino, found.st_mtime_ns, found.st_size)
-        if (known := self._weights.get((model, version))) is None or known[0] != state:
-            stored = self.manifest(model, version).files.get(WEIGHTS_FILE)
-            self._weights[model, version] = known = state, "" if stored is None else stored.sha256
-        return known[1]
+        return model, version, found.st_ino, found.st_mtime_ns, found.st_size
 
     @contextmanager
     def _staging(self, model: str) -> Iterator[tuple[int, Path]]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +27,14 @@ from zerofleet.contracts import model_checks
 from zerofleet.contracts.manifests import Champion, Manifest, StoredFile, require_game, to_json
 from zerofleet.contracts.model_checks import MANIFEST_FILE, WEIGHTS_FILE
 from zerofleet.contracts.naming import is_model_name, is_version, require_model_name
-from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, StaleEpoch, Unavailable
+from zerofleet.errors import CorruptModel, InvalidRequest, StaleEpoch, Unavailable
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.model_store import base
 from zerofleet.storage.model_store.bucket import Bucket, ChangedMeanwhileError, Content, Listed
 from zerofleet.storage.model_store.cache import ModelCache
 from zerofleet.storage.model_store.history import History, completed
+from zerofleet.storage.model_store.known_weights import KnownWeights
 from zerofleet.storage.model_store.pointer_check import PointerCheck, read_pointer
 
 __all__ = ["ObjectStore"]
@@ -62,7 +63,7 @@ class ObjectStore:
         self._cache = cache
         self._max_file_bytes = max_file_bytes
         self._check = PointerCheck()
-        self._weights: dict[tuple[str, str], str] = {}  # key and etag of a manifest -> sha256 of the weights it names
+        self._known = KnownWeights()
 
     @property
     def location(self) -> str:
@@ -263,19 +264,12 @@ class ObjectStore:
         weights = files.get(WEIGHTS_FILE)
         if weights is None:
             return None
-        for version, listed in sorted(_manifests(found).items(), reverse=True):
-            with suppress(CorruptModel, ModelNotFound):
-                if self._weights_of(model, version, listed) == weights.sha256:
-                    return self.verify(model, version).version
-        return None
+        manifests = _manifests(found)
 
-    def _weights_of(self, model: str, version: int, manifest: Listed) -> str:
-        """Return the hash of a version's weights; each manifest is read once."""
-        known = (manifest.key, manifest.etag)
-        if known not in self._weights:
-            stored = self.manifest(model, version).files.get(WEIGHTS_FILE)
-            self._weights[known] = "" if stored is None else stored.sha256
-        return self._weights[known]
+        def state_of(version: int) -> Hashable:
+            return manifests[version].key, manifests[version].etag
+
+        return self._known.find(self, model, weights.sha256, sorted(manifests, reverse=True), state_of)
 
     def _sweep(self, found: Sequence[Listed]) -> None:
         """Remove the remains of dead publishers and interrupted deletions: old files of versions without a manifest."""
