@@ -1,8 +1,10 @@
 import shutil
+from contextlib import asynccontextmanager
 
 import pytest
 
 from games.core import make
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.strength.matches import MatchTerms, Player, SeatTally, Standing, summarise
 
 
@@ -93,10 +95,32 @@ def test_the_champion_of_a_run_plays_a_match_against_an_agent(zerofleet, run_wit
     outcome = zerofleet(*words, "--run-dir", str(run_with_champion), "--json")
     assert outcome.code == 0
     said = outcome.json()
-    assert (said["first"], said["games"], said["simulations"], said["search"]) == ("model:1", 8, 16, "")
+    assert (said["first"], said["games"], said["simulations"], said["search"]) == ("model:1", 8, 16, "root=gumbel")
     assert "champion is model:1" in outcome.err
     refused = zerofleet("match", "champion", "model:1", "--game", "tic_tac_toe", "--run-dir", str(run_with_champion))
     assert "model:1 cannot play itself" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "search"),
+    [
+        (("champion", "random"), "root=gumbel"),
+        (("champion", "random", "--search", "replies=false"), "root=gumbel,replies=false"),
+        (("champion", "random", "--search", "root=puct"), "root=puct"),
+        (("champion", "random", "--simulations", "0"), ""),
+        (("perfect", "random"), ""),
+    ],
+)
+def test_the_json_of_a_match_names_the_root_of_its_models(zerofleet, run_with_champion, monkeypatch, words, search):
+    @asynccontextmanager
+    async def uniform(*_, in_process):
+        yield UniformEvaluator(2)
+
+    monkeypatch.setattr("zerofleet.cli.commands.match.evaluator_of", uniform)
+    terms = ("--game", "tic_tac_toe", "--games", "2", "--in-process", "--run-dir", str(run_with_champion), "--json")
+    outcome = zerofleet("match", *words, *terms)
+    assert outcome.code == 0, outcome.err
+    assert outcome.json()["search"] == search
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import Annotated
@@ -121,8 +122,9 @@ def match(
         )
     plies = OPENING_PLIES if opening_plies is None else opening_plies
     most = games or (MOST_GAMES_OF_A_TEST if test else GAMES)
-    play = MatchSettings(simulations=chosen_simulations(game, simulations), options=parse_search(search))
-    play.search(game.spec())  # rejects options that do not suit the game
+    budget = chosen_simulations(game, simulations)
+    options = parse_search(search).resolved(game.spec(), budget)  # rejects options that do not suit the game
+    play = MatchSettings(simulations=budget, options=options)
     lines = None if openings is None else read_openings(game, openings)
     rule: StoppingRule = FixedGames() if test is None else SequentialTest(test)
     chosen = entrants((first, second), game, run_dir, note=screen.note, several_runs=True)
@@ -138,7 +140,7 @@ def match(
     if not json:
         show_match(summary, met.outcome if test else None)
         return
-    about = {"game": game.spec().name, "parameters": parameters_text(game), **_models_json(play), "seed": seed}
+    about = {"game": game.spec().name, "parameters": parameters_text(game), **_models_json(players, play), "seed": seed}
     start = {"opening_plies": plies if lines is None else None, "openings_file": None if openings is None else str(openings)}
     screen.emit_json({**about, **start, "sprt": _test_json(test, met.outcome), **asdict(summary)})
 
@@ -205,9 +207,10 @@ def _sprt(text: str | None, alpha: float | None, beta: float | None) -> Sprt | N
     return Sprt(elo0, elo1, RISK if alpha is None else alpha, RISK if beta is None else beta)
 
 
-def _models_json(play: MatchSettings) -> dict[str, object]:
-    """Return the search of the models: simulations, and the options that differ from those of every match."""
-    return {"simulations": play.simulations, "search": str(play.options)}
+def _models_json(players: Sequence[Player], play: MatchSettings) -> dict[str, object]:
+    """Return the search of the models: simulations, and its options; no options without a model."""
+    has_model = any(player.version is not None for player in players)
+    return {"simulations": play.simulations, "search": str(play.options) if has_model else ""}
 
 
 def _test_json(test: Sprt | None, outcome: MatchOutcome) -> dict[str, object] | None:
