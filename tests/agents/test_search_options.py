@@ -97,6 +97,23 @@ def test_records_name_a_gumbel_root_though_it_is_not_written_and_never_the_root_
     assert recorded("", TAKE_SIX) == ("", "")
 
 
+def test_the_search_of_measurements_is_stated_by_options_that_choose_it() -> None:
+    stated = {
+        (spec.name, simulations): SearchOptions.of_match(spec, simulations)
+        for spec in (TIC_TAC_TOE, TAKE_SIX)
+        for simulations in (0, 8)
+    }
+    assert {at: str(options) for at, options in stated.items()} == {
+        ("tic_tac_toe", 8): "root=gumbel,replies=true",
+        ("tic_tac_toe", 0): "",
+        ("take_six", 8): "root=puct",
+        ("take_six", 0): "",
+    }
+    for spec in (TIC_TAC_TOE, TAKE_SIX):
+        usual = SearchSettings.for_match(spec, 8)
+        assert stated[spec.name, 8].applied(usual, spec) == usual
+
+
 def test_the_terms_of_a_match_name_its_search() -> None:
     told = MatchSettings(simulations=16, options=parse_search("root=gumbel,c=2.5")).terms(TIC_TAC_TOE)
     assert told["search"] == "root=gumbel,c=2.5"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tempfile
 
 import pytest
@@ -50,7 +51,7 @@ def test_seeds_are_judged_by_perfect_play_the_result_holds_everything_and_later_
     assert "<svg" in chart.read_text()
     other = zerofleet(*words, "--simulations", "5", "--against", str(out))
     assert (other.code, other.out) == (2, "")
-    assert "cannot be compared: its judge is" in other.err
+    assert "cannot be compared: its judge.simulations is 0, here 5; measure one of them again" in " ".join(other.err.split())
 
 
 def check_result(result):
@@ -145,6 +146,50 @@ def test_a_stored_result_of_another_format_is_rejected(tmp_path):
     path.write_text(json.dumps({"format": 99, "seeds": [1]}))
     with pytest.raises(InvalidRequest, match="has format 99"):
         report.read_result(path)
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Return the function that describes trials which perfect play judges with a number of simulations."""
+    positions = kept_positions(tmp_path, make("tic_tac_toe"), count=4, seed=0)
+
+    def described(simulations):
+        terms = {"samples": 10, "judge_every": 10.0, "positions": str(positions), "simulations": simulations}
+        return report.about(Trial(game="tic_tac_toe", preset="tiny", **terms))
+
+    return described
+
+
+def test_a_result_states_the_root_of_its_judge_and_whether_it_proves_replies(judged):
+    assert judged(16)["judge"]["search"] == "root=gumbel,replies=true"
+    assert "search" not in judged(0)["judge"]  # the policy alone
+    by_matches = Trial(game="take_six", preset="tiny", samples=10, judge_every=10.0, opponents=("random",))
+    assert report.about(by_matches)["judge"]["search"] == "root=puct"
+
+
+def test_results_with_the_same_terms_are_compared_whatever_their_settings(judged):
+    report.require_comparable(judged(16), judged(16) | {"settings": {"search.simulations": "8"}}, "old.json")
+
+
+def test_a_result_that_does_not_state_the_search_of_its_judge_is_compared_for_the_policy_alone_only(judged):
+    report.require_comparable(judged(0), judged(0), "old.json")
+    now = judged(16)
+    unstated = {name: value for name, value in now["judge"].items() if name != "search"}
+    said = "old.json cannot be compared: it states no judge.search, here root=gumbel,replies=true; measure it again"
+    with pytest.raises(InvalidRequest, match=re.escape(said)):
+        report.require_comparable(now, now | {"judge": unstated}, "old.json")
+
+
+def test_the_term_in_which_results_differ_is_named(judged):
+    now = judged(16)
+    for changed, said in (
+        ({"unit": "processor seconds"}, "its unit is processor seconds, here samples; measure one of them again"),
+        ({"judge": now["judge"] | {"search": "root=puct,replies=true"}}, "its judge.search is root=puct,replies=true, here root=g"),
+        ({"judge": now["judge"] | {"games": 40}}, "its judge.games is 40, here none"),
+        ({"judge": None}, "it states no judge.kind, here perfect play"),
+    ):
+        with pytest.raises(InvalidRequest, match=re.escape(f"old.json cannot be compared: {said}")):
+            report.require_comparable(now, now | changed, "old.json")
 
 
 @pytest.mark.slow

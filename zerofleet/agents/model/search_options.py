@@ -72,6 +72,17 @@ class SearchOptions(AgentOptions):
             raise ValueError("temperature needs root=puct; root=gumbel plays the winner of sequential halving")
         return self
 
+    @classmethod
+    def of_match(cls, spec: GameSpec, simulations: int) -> SearchOptions:
+        """Return the options that state the search of a match without options: its root, and whether it proves replies.
+
+        Records of measurements are compared by them. Without simulations there is no search to state.
+        """
+        if simulations == 0:
+            return cls()
+        search = SearchSettings.for_match(spec, simulations)
+        return cls(root=search.root_policy, replies=search.prove_replies if spec.information == "perfect" else None)
+
     @property
     def identity(self) -> str:
         """Text of the options in the records of a ladder or a tournament, without `root=puct`.

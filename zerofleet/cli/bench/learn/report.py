@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.cli import screen
 from zerofleet.cli.bench.learn.trials import TrialResult
 from zerofleet.errors import ConfigurationError, InvalidRequest
@@ -65,12 +66,17 @@ def read_result(path: Path) -> dict[str, Any]:
 
 
 def require_comparable(about: Mapping[str, Any], earlier: Mapping[str, Any], name: str) -> None:
-    """Raise `InvalidRequest` unless an earlier result is of the same game, unit and judge."""
-    for key in ("game", "parameters", "unit", "judge"):
-        if about[key] != earlier.get(key):
-            raise InvalidRequest(
-                f"{name} cannot be compared: its {key} is {earlier.get(key)}, here {about[key]}; measure one of them again"
-            )
+    """Raise `InvalidRequest` unless an earlier result is of the same game, unit and judge.
+
+    A term that one of them lacks is a difference: earlier releases do not state the search of the judge, and it was another one.
+    """
+    here, there = _terms(about), _terms(earlier)
+    for key in {**here, **there}:
+        if key not in there:
+            raise InvalidRequest(f"{name} cannot be compared: it states no {key}, here {here[key]}; measure it again")
+        if key not in here or here[key] != there[key]:
+            own = here.get(key, "none")
+            raise InvalidRequest(f"{name} cannot be compared: its {key} is {there[key]}, here {own}; measure one of them again")
 
 
 def require_judged(results: Sequence[TrialResult]) -> None:
@@ -176,19 +182,24 @@ def _figures(result: Mapping[str, Any]) -> Any:
     return rows
 
 
+def _terms(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the terms that are equal in comparable results; those of the judge have names such as `judge.kind`."""
+    judge = about.get("judge")
+    fields = judge if isinstance(judge, Mapping) else {}
+    named = {key: about[key] for key in ("game", "parameters", "unit") if key in about}
+    return named | {f"judge.{key}": value for key, value in fields.items()}
+
+
 def _judge(trial: Trial) -> dict[str, Any]:
     """Return the description of the judge; equal descriptions give comparable measures."""
+    search = str(SearchOptions.of_match(trial.build_game().spec(), trial.simulations))
+    play = {"simulations": trial.simulations, **({"search": search} if search else {})}  # absent for the policy alone
     if not trial.positions:
         terms = {"opponents": list(trial.opponents), "games": trial.games, "seed": trial.judge_seed}
-        return {"kind": "matches", "simulations": trial.simulations, **terms}
+        return {"kind": "matches", **play, **terms}
     content = Path(trial.positions).read_bytes()
     digest = hashlib.blake2b(content, digest_size=8).hexdigest()
-    return {
-        "kind": "perfect play",
-        "simulations": trial.simulations,
-        "positions": len(json.loads(content)),
-        "digest": digest,
-    }
+    return {"kind": "perfect play", **play, "positions": len(json.loads(content)), "digest": digest}
 
 
 def _processor() -> str:
