@@ -201,6 +201,7 @@ def test_a_model_is_graded_with_its_search_and_without(zerofleet, run_with_champ
     assert said["player"] == "model:1"
     modes = [(part["source"], part["mode"]) for part in said["results"]]
     assert modes == [(source, mode) for source in ("random", "self-play") for mode in ("policy alone", "30 simulations")]
+    assert [part["search"] for part in said["results"]] == ["", "root=gumbel,replies=true"] * 2
     recorded = read_accuracy(RunPaths(run_with_champion))[-1]
     assert (recorded.version, recorded.accuracy.model_dump(mode="json")) == (1, said)
 

@@ -192,13 +192,13 @@ def test_a_table_of_accuracy_has_the_rows_of_the_newest_versions(zerofleet, run,
     figures = Figures(kept=share, decided=share, exact=share, mean_lost=0.25)
     about = {"game": MODEL, "parameters": {}, "seed": 0, "unit": "points", "first_ply": 0, "simulations": 0}
     for version in (1, 2, 3):
-        results = (Result(source="file", mode=f"mode {version}", all=figures, plies=()),)
+        results = (Result(source="file", mode=f"mode {version}", search="root=gumbel", all=figures, plies=()),)
         found = Accuracy(player=f"model:{version}", **about, results=results)
         measured = MeasuredAccuracy(version=version, measured_at=datetime(2026, 11, 23, tzinfo=UTC), accuracy=found)
         append_accuracy(RunPaths(copied), measured)
     text = written(zerofleet, copied, tmp_path / "page.html").text
     assert "2 of 3 measurements, those of the newest versions" in text
-    assert tuple(f"positions mode {number}" in text for number in (1, 2, 3)) == (False, True, True)
+    assert tuple(f"positions mode {number} (root=gumbel)" in text for number in (1, 2, 3)) == (False, True, True)
     assert "--from FILE --simulations 0" in text
 
 

@@ -33,9 +33,9 @@ def share(count, of=20):
     return ShareValue(count=count, of=of, share=count / of if of else None, low=0.0, high=1.0)
 
 
-def measured(version, kept, *, mode="policy alone", source="random", positions="", seed=0):
+def measured(version, kept, *, mode="policy alone", search="", source="random", positions="", seed=0):
     figures = Figures(kept=share(20), decided=share(kept), exact=share(kept), mean_lost=0.5)
-    result = Result(source=source, mode=mode, positions=positions, all=figures, plies=())
+    result = Result(source=source, mode=mode, search=search, positions=positions, all=figures, plies=())
     about = {"player": f"model:{version}", "game": "tic_tac_toe", "parameters": {}, "seed": seed, "unit": "points"}
     accuracy = Accuracy(**about, first_ply=0, simulations=30, results=(result,))
     return MeasuredAccuracy(version=version, measured_at=BEGAN, accuracy=accuracy)
@@ -104,6 +104,27 @@ def test_measurements_in_different_sets_of_positions_are_series_of_their_own():
     assert labels["policy alone, random games: 20 positions, seed 3"] == (None, 0.5)
     assert labels[f"policy alone, a file: {name}"] == (0.75, None)
     assert name.startswith("2 positions, end<game>.txt ")
+
+
+def test_measurements_with_another_search_and_those_that_state_none_are_series_of_their_own(paths):
+    unstated = measured(1, 10, mode="30 simulations").model_dump(mode="json")
+    del unstated["accuracy"]["results"][0]["search"]
+    accuracy_file(paths).parent.mkdir(parents=True)
+    accuracy_file(paths).write_text(json.dumps(unstated) + "\n")
+    for version, kept, root in ((1, 15, "gumbel"), (2, 16, "gumbel"), (2, 12, "puct")):
+        append_accuracy(paths, measured(version, kept, mode="30 simulations", search=f"root={root},replies=true"))
+    nothing, models = RunSeries(axes={}, series=(), promotions=()), (entry(1, 100), entry(2, 300))
+    found = with_accuracy(nothing, read_accuracy(paths), models, BEGAN)
+    assert {one.label: one.values for one in found.series} == {
+        "30 simulations, random games: 20 positions, seed 0": (0.5, None),
+        "30 simulations (root=gumbel,replies=true), random games: 20 positions, seed 0": (0.75, 0.8),
+        "30 simulations (root=puct,replies=true), random games: 20 positions, seed 0": (None, 0.6),
+    }
+    assert as_csv(found, "accuracy").splitlines()[0].split(",")[3:] == [
+        "accuracy_random_30_simulations_20_positions_seed_0",
+        "accuracy_random_30_simulations_root_gumbel_replies_true_20_positions_seed_0",
+        "accuracy_random_30_simulations_root_puct_replies_true_20_positions_seed_0",
+    ]
 
 
 def test_the_name_of_a_drawn_set_has_all_that_determines_its_positions():

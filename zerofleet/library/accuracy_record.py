@@ -77,6 +77,9 @@ class Result(Value):
     """random, self-play, stored or file."""
     mode: str
     """`policy alone`, `N simulations`, or `as it is` for an agent."""
+    search: str = ""
+    """Root of a model's search, and whether it proves replies, such as `root=gumbel,replies=true`; empty without a search, for an
+    agent, and in records of earlier releases, which searched with another root before 27 November 2026."""
     positions: str = ""
     """Name of the set of positions, such as `500 positions, seed 0`; empty in records of earlier releases."""
     all: Figures | None
@@ -104,13 +107,20 @@ class Accuracy(Value):
 
 
 class ResultKey(NamedTuple):
-    """Version, positions and mode of a result."""
+    """Version, positions, mode and search of a result: what distinguishes it from other results of a run."""
 
     version: int
     source: str
     mode: str
+    search: str
+    """`Result.search`."""
     positions: str
     """Name of the set of positions."""
+
+    @property
+    def play(self) -> str:
+        """Mode with its search, such as `100 simulations (root=gumbel,replies=true)`; the mode alone where none is stated."""
+        return f"{self.mode} ({self.search})" if self.search else self.mode
 
 
 class MeasuredAccuracy(Value):
@@ -172,12 +182,14 @@ def stored_set(count: int, *, seed: int, first_ply: int, oldest: int, newest: in
 
 
 def latest_results(measured: Sequence[MeasuredAccuracy]) -> dict[ResultKey, Result]:
-    """Return the newest result of each version, source, mode and set of positions, versions ascending.
+    """Return the newest result of each version, source, mode, search and set of positions, versions ascending.
 
     Results without positions are left out.
     """
     results = {
-        ResultKey(one.version, result.source, result.mode, _set_of(one.accuracy, result, result.all)): result
+        ResultKey(
+            one.version, result.source, result.mode, result.search, _set_of(one.accuracy, result, result.all)
+        ): result
         for one in measured
         for result in one.accuracy.results
         if result.all is not None

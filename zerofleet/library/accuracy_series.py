@@ -1,6 +1,6 @@
 """Series of a run's accuracy against perfect play, over the training of its versions.
 
-The rows of the group `accuracy` are the measured versions; a series is one set of positions in one mode of play.
+The rows of the group `accuracy` are the measured versions; a series is one set of positions in one mode of play with one search.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from zerofleet.library.accuracy_record import MeasuredAccuracy, ResultKey, latest_results
+from zerofleet.library.accuracy_record import MeasuredAccuracy, latest_results
 from zerofleet.library.model_list import ModelEntry
 from zerofleet.library.series import Axes, RunSeries, Series
 
@@ -31,22 +31,20 @@ def with_accuracy(
     rows = sorted({at.version for at in results}, key=lambda version: (entries[version].train_steps, version))
     if not rows:
         return found
-    kinds = sorted({at[1:] for at in results}, key=lambda kind: (kind[1] != "policy alone", kind))
+    kinds = sorted({at._replace(version=0) for at in results}, key=lambda kind: (kind.mode != "policy alone", kind))
     series = [
         Series(
-            name=re.sub(r"[^A-Za-z0-9]+", "_", f"accuracy_{source}_{mode}_{positions}"),
-            label=f"{mode}, {_SOURCES.get(source, source)}: {positions}",
+            name=re.sub(r"[^A-Za-z0-9]+", "_", f"accuracy_{kind.source}_{kind.play}_{kind.positions}"),
+            label=f"{kind.play}, {_SOURCES.get(kind.source, kind.source)}: {kind.positions}",
             unit="share",
             chart=CHART,
             group="accuracy",
             values=tuple(
-                result.all.decided.share
-                if (result := results.get(ResultKey(version, source, mode, positions))) and result.all
-                else None
+                result.all.decided.share if (result := results.get(kind._replace(version=version))) and result.all else None
                 for version in rows
             ),
         )
-        for source, mode, positions in kinds
+        for kind in kinds
     ]
     axes = Axes(
         step=tuple(float(entries[version].train_steps) for version in rows),

@@ -15,6 +15,7 @@ import typer
 from games.core import Game
 from games.positions import parameters_text, titled
 from zerofleet.agents.exact.solver import MAX_NODES, fits
+from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.cli import screen
 from zerofleet.cli.options import (
     GameOrRun,
@@ -59,6 +60,7 @@ from zerofleet.strength.accuracy import (
     tally,
     yardstick,
 )
+from zerofleet.strength.learning.judges import mode_names
 from zerofleet.strength.position_file import read_positions
 from zerofleet.supervisor.borrowed import served
 from zerofleet.supervisor.entrants import entrants, is_model, serving_agent, version_of
@@ -107,6 +109,8 @@ class _Played:
     name: str
     version: tuple[RunPaths, int] | None
     """Run and version of a model; None for an agent."""
+    searches: dict[str, str]
+    """Search of each mode of a model, see `Result.search`; none for an agent."""
     parts: list[_Asked]
 
 
@@ -191,7 +195,7 @@ def accuracy(
         wanted_positions=None if positions_file is not None else positions,
         max_nodes=max_nodes,
         results=tuple(
-            _result(part.source, mode, known, moves)
+            _result(part.source, mode, player_asked.searches.get(mode, ""), known, moves)
             for part, graded in results
             for mode, moves in zip(part.modes, graded, strict=True)
         ),
@@ -231,6 +235,7 @@ async def _ask(request: _Request, run_dir: Path | None) -> _Played:
     game, seed = request.game, request.seed
     async with AsyncExitStack() as stack:
         modes: dict[str, Chooser]
+        searches: dict[str, str] = {}
         measured: tuple[RunPaths, int] | None = None
         if is_model(request.player):
             paths = find_run(game, run_dir)
@@ -240,9 +245,8 @@ async def _ask(request: _Request, run_dir: Path | None) -> _Played:
             name, measured = f"model:{version}", (paths, version)
             if request.player == "champion":
                 screen.note(f"champion is {name} of {paths.root}")
-            budgets = {"policy alone": 0}
-            if request.simulations:
-                budgets[f"{request.simulations} simulations"] = request.simulations
+            budgets = mode_names(request.simulations)
+            searches = {mode: str(SearchOptions.of_match(game.spec(), budget)) for mode, budget in budgets.items()}
             modes = {
                 mode: model_chooser(game, evaluator, version=version, simulations=budget, seed=seed)
                 for mode, budget in budgets.items()
@@ -253,14 +257,14 @@ async def _ask(request: _Request, run_dir: Path | None) -> _Played:
             )
             name, modes = agent.name, {"as it is": agent_chooser(game, agent, seed=seed)}
         if request.given is not None:
-            return _Played(name, measured, [await _choose(request.given.source, request.given.positions, modes)])
+            return _Played(name, measured, searches, [await _choose(request.given.source, request.given.positions, modes)])
         *_, strongest = modes.values()
         sources = (
             random_positions(game, count=request.positions, seed=seed, first_ply=request.first_ply),
             await self_play_positions(game, strongest, count=request.positions, seed=seed, first_ply=request.first_ply),
         )
         parts = [await _choose(source, found, modes) for source, found in zip(("random", "self-play"), sources, strict=True)]
-        return _Played(name, measured, parts)
+        return _Played(name, measured, searches, parts)
 
 
 async def _choose(source: str, positions: list[Position], modes: dict[str, Chooser]) -> _Asked:
@@ -281,10 +285,11 @@ def _grade(perfect: Yardstick, game: Game, part: _Asked, max_nodes: int | None) 
     return graded
 
 
-def _result(source: str, mode: str, positions: str, graded: Sequence[GradedMove]) -> Result:
+def _result(source: str, mode: str, search: str, positions: str, graded: Sequence[GradedMove]) -> Result:
     total = tally(graded, plies=max(1, len(graded), *(move.ply + 1 for move in graded)))
     plies = tuple(PlyFigures(ply=row.first_ply, **_figures(row).model_dump()) for row in tally(graded))
-    return Result(source=source, mode=mode, positions=positions, all=_figures(total[0]) if total else None, plies=plies)
+    known = _figures(total[0]) if total else None
+    return Result(source=source, mode=mode, search=search, positions=positions, all=known, plies=plies)
 
 
 def _figures(row: Tally) -> Figures:

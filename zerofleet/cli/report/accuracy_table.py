@@ -25,11 +25,11 @@ def accuracy_section(report: RunReport) -> Iterator[Markup]:
     units = " or ".join(sorted({one.accuracy.unit for one in report.accuracy}))
     rows = [
         (
-            str(version),
-            steps.get(version, "deleted"),
-            source_of,
-            positions,
-            mode,
+            str(at.version),
+            steps.get(at.version, "deleted"),
+            at.source,
+            at.positions,
+            at.play,
             str(found.kept.of),
             *_cells(found.kept),
             str(found.decided.of),
@@ -37,7 +37,7 @@ def accuracy_section(report: RunReport) -> Iterator[Markup]:
             _cells(found.exact)[0],
             "" if found.mean_lost is None else f"{found.mean_lost:.2f}",
         )
-        for (version, source_of, mode, positions), result in shown
+        for at, result in shown
         if (found := result.all) is not None
     ]
     about = (
