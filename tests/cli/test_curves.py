@@ -22,10 +22,10 @@ def run(tmp_path):
         {
             "at": "2026-11-22T10:00:00+00:00",
             "elapsed_s": 360.0 * i,
-            "ended_result": 60 * i,
-            "ended_cut": 0,
-            "ended_resigned": 40 * i,
-            "ended_soft_resigned": 0,
+            "ended_result": 55 * i,
+            "ended_cut": 5 * i,
+            "ended_resigned": 30 * i,
+            "ended_soft_resigned": 10 * i,
             "wins_taken": 9 * i,
             "wins_overlooked": i,
             "target_entropy": 1.6 - 0.1 * i,
@@ -48,11 +48,12 @@ def test_the_table_has_a_line_for_each_period(zerofleet, run):
     assert outcome.code == 0, outcome.err
     header, first, second = outcome.out.splitlines()
     assert re.split(r"  +", header.strip()) == [
-        *("hours", "resigned", "overlooked", "entropy", "openings", "positions", "per sample", "gate", "age", "adoption"),
+        *("hours", "resigned", "softly", "cut", "overlooked", "entropy", "openings", "positions"),
+        *("per sample", "gate", "age", "adoption"),
     ]
     dash = UNKNOWN
-    assert " ".join(first.split()) == f"0.50 40.0 % 10.0 % 1.40 nat {dash} {dash} 20.0 25.0 % {dash} {dash}"
-    assert " ".join(second.split()) == f"1.00 40.0 % 10.0 % 0.85 nat {dash} {dash} 20.0 25.0 % {dash} {dash}"
+    assert " ".join(first.split()) == f"0.50 40.0 % 10.0 % 5.0 % 10.0 % 1.40 nat {dash} {dash} 20.0 25.0 % {dash} {dash}"
+    assert " ".join(second.split()) == f"1.00 40.0 % 10.0 % 5.0 % 10.0 % 0.85 nat {dash} {dash} 20.0 25.0 % {dash} {dash}"
 
 
 def test_json_has_the_series_of_the_page_without_nan(zerofleet, run):
@@ -60,7 +61,11 @@ def test_json_has_the_series_of_the_page_without_nan(zerofleet, run):
     found = {one["name"]: one for one in said["series"]}
     rows = len(said["axes"]["run"]["hours"])
     assert rows == 4
-    assert found["resigned"]["values"] == pytest.approx([0.4] * rows)
+    by_ending = {one["name"]: one["values"] for one in said["series"] if one["chart"] == "Games by ending"}
+    assert by_ending.keys() == {"resigned", "soft_resigned", "cut"}
+    assert by_ending["resigned"] == pytest.approx([0.4] * rows)
+    assert by_ending["soft_resigned"] == pytest.approx([0.1] * rows)
+    assert by_ending["cut"] == pytest.approx([0.05] * rows)
     assert found["evaluations_per_sample"]["values"] == pytest.approx([20.0] * rows)
     assert "network_age" not in found  # never known
     whole = zerofleet("curves", "--run-dir", str(run), "--json").json()
@@ -84,7 +89,7 @@ def test_the_curves_are_drawn(zerofleet, run, tmp_path):
     outcome = zerofleet("curves", "--run-dir", str(run), "--plot", str(tmp_path / "curves.svg"))
     assert outcome.code == 0, outcome.err
     texts = set(re.findall(r"<!-- (.*?) -->", (tmp_path / "curves.svg").read_text()))
-    assert {"tic_tac_toe: diagnostics of a run", "resigned games, %", "target entropy, nat", "evaluations per sample"} <= texts
+    assert {"tic_tac_toe: diagnostics of a run", "resigned games, %", "cut games, %", "target entropy, nat", "evaluations per sample"} <= texts
     assert "wrote the curves to" in outcome.err
 
 

@@ -53,6 +53,13 @@ def test_shares_are_those_of_each_period(tmp_path: Path) -> None:
     assert values(of_rows(tmp_path, rows, points=1), "resigned_share") == [0.45]
 
 
+def test_a_game_that_is_played_on_after_a_resignation_counts_among_the_resigned_ones_and_alone(tmp_path: Path) -> None:
+    ended = {"ended_result": 50, "ended_cut": 20, "ended_resigned": 5, "ended_soft_resigned": 25}
+    curves = of_rows(tmp_path, [counts(0.0), counts(10.0, **ended)], points=1)
+    shares = {name: values(curves, f"{name}_share") for name in ("resigned", "soft_resigned", "cut")}
+    assert shares == {"resigned": [0.3], "soft_resigned": [0.25], "cut": [0.2]}
+
+
 def test_evaluations_are_those_of_self_play_gate_and_ladder_for_each_sample(tmp_path: Path) -> None:
     rows = [
         counts(1.0, selfplay_evaluations=700, match_evaluations=200, ladder_evaluations=100, selfplay_samples=50),

@@ -36,6 +36,8 @@ class _Figure:
 
 _FIGURES = {
     "resigned_share": _Figure("resigned games", "%", ("ended_resigned", "ended_soft_resigned"), _GAMES),
+    "soft_resigned_share": _Figure("soft resigned games", "%", ("ended_soft_resigned",), _GAMES),
+    "cut_share": _Figure("cut games", "%", ("ended_cut",), _GAMES),
     "overlooked_share": _Figure("wins in one overlooked", "%", ("wins_overlooked",), ("wins_taken", "wins_overlooked")),
     "target_entropy": _Figure("target entropy", "nat", ("target_entropy",)),
     "distinct_openings": _Figure("distinct openings", "%", ("distinct_openings",)),

@@ -132,9 +132,13 @@ _KINDS = {
     "gate_share": _Kind("gate", "share", "Shares of evaluations", ("run.match_evaluations",), _SPENT),
     "ladder_share": _Kind("ladder", "share", "Shares of evaluations", ("run.ladder_evaluations",), _SPENT),
     "evaluations_per_sample": _Kind("evaluations per sample", "", "Evaluations per sample", _SPENT, ("run.selfplay_samples",)),
-    "resigned": _Kind("resigned", "share", "Self-play", ("run.ended_resigned", "run.ended_soft_resigned"), _ENDED),
+    "resigned": _Kind(
+        "resigned, softly or not", "share", "Games by ending", ("run.ended_resigned", "run.ended_soft_resigned"), _ENDED
+    ),
+    "soft_resigned": _Kind("soft resigned", "share", "Games by ending", ("run.ended_soft_resigned",), _ENDED),
+    "cut": _Kind("cut", "share", "Games by ending", ("run.ended_cut",), _ENDED),
     "overlooked": _Kind(
-        "wins overlooked", "share", "Self-play", ("run.wins_overlooked",), ("run.wins_taken", "run.wins_overlooked")
+        "overlooked", "share", "Wins in one", ("run.wins_overlooked",), ("run.wins_taken", "run.wins_overlooked")
     ),
     "distinct_openings": _Kind("distinct openings", "share", "Variety", ("run.distinct_openings",)),
     "new_positions": _Kind("new positions", "share", "Variety", ("run.new_positions",)),

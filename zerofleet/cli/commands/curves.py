@@ -25,6 +25,8 @@ UNKNOWN = "\N{EN DASH}"
 PERIODS = 20
 HEADERS = {
     "resigned_share": "resigned",
+    "soft_resigned_share": "softly",
+    "cut_share": "cut",
     "overlooked_share": "overlooked",
     "target_entropy": "entropy",
     "distinct_openings": "openings",
@@ -58,9 +60,10 @@ def curves(
 ) -> None:
     """Show the diagnostics of a run over time, also while it is running.
 
-    Shares of resigned games, of wins in one that self-play overlooked, of distinct openings and of new positions; the entropy
-    of the policy targets; evaluations per sample, and the gate's share of them; age of the playing network, and time from
-    export to adoption. With --json every series of the page Curves, over steps, games and wall time.
+    Shares of resigned games, softly or not, of those played on after a resignation (softly), and of games cut at the maximum
+    of plies; of wins in one that self-play overlooked, of distinct openings and of new positions; the entropy of the policy
+    targets; evaluations per sample, and the gate's share of them; age of the playing network, and time from export to
+    adoption. With --json every series of the page Curves, over steps, games and wall time.
     """
     if plot is not None:
         require_drawable(plot)
