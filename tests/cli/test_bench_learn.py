@@ -184,7 +184,10 @@ def test_the_term_in_which_results_differ_is_named(judged):
     now = judged(16)
     for changed, said in (
         ({"unit": "processor seconds"}, "its unit is processor seconds, here samples; measure one of them again"),
-        ({"judge": now["judge"] | {"search": "root=puct,replies=true"}}, "its judge.search is root=puct,replies=true, here root=g"),
+        (
+            {"judge": now["judge"] | {"search": "root=puct,replies=true"}},
+            "its judge.search is root=puct,replies=true, here root=g",
+        ),
         ({"judge": now["judge"] | {"games": 40}}, "its judge.games is 40, here none"),
         ({"judge": None}, "it states no judge.kind, here perfect play"),
     ):

@@ -89,7 +89,13 @@ def test_the_curves_are_drawn(zerofleet, run, tmp_path):
     outcome = zerofleet("curves", "--run-dir", str(run), "--plot", str(tmp_path / "curves.svg"))
     assert outcome.code == 0, outcome.err
     texts = set(re.findall(r"<!-- (.*?) -->", (tmp_path / "curves.svg").read_text()))
-    assert {"tic_tac_toe: diagnostics of a run", "resigned games, %", "cut games, %", "target entropy, nat", "evaluations per sample"} <= texts
+    assert {
+        "tic_tac_toe: diagnostics of a run",
+        "resigned games, %",
+        "cut games, %",
+        "target entropy, nat",
+        "evaluations per sample",
+    } <= texts
     assert "wrote the curves to" in outcome.err
 
 

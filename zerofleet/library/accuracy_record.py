@@ -78,8 +78,8 @@ class Result(Value):
     mode: str
     """`policy alone`, `N simulations`, or `as it is` for an agent."""
     search: str = ""
-    """Root of a model's search, and whether it proves replies, such as `root=gumbel,replies=true`; empty without a search, for an
-    agent, and in records of earlier releases, which searched with another root before 27 November 2026."""
+    """Root of a model's search, and whether it proves replies, such as `root=gumbel,replies=true`. Empty without a search, for
+    an agent, and in records of earlier releases, some of which searched with PUCT."""
     positions: str = ""
     """Name of the set of positions, such as `500 positions, seed 0`; empty in records of earlier releases."""
     all: Figures | None
@@ -187,9 +187,7 @@ def latest_results(measured: Sequence[MeasuredAccuracy]) -> dict[ResultKey, Resu
     Results without positions are left out.
     """
     results = {
-        ResultKey(
-            one.version, result.source, result.mode, result.search, _set_of(one.accuracy, result, result.all)
-        ): result
+        ResultKey(one.version, result.source, result.mode, result.search, _set_of(one.accuracy, result, result.all)): result
         for one in measured
         for result in one.accuracy.results
         if result.all is not None

@@ -1,6 +1,6 @@
 """Series of a run's accuracy against perfect play, over the training of its versions.
 
-The rows of the group `accuracy` are the measured versions; a series is one set of positions in one mode of play with one search.
+The rows of the group `accuracy` are the measured versions; a series has one set of positions, one mode and one search.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def read_result(path: Path) -> dict[str, Any]:
 def require_comparable(about: Mapping[str, Any], earlier: Mapping[str, Any], name: str) -> None:
     """Raise `InvalidRequest` unless an earlier result is of the same game, unit and judge.
 
-    A term that one of them lacks is a difference: earlier releases do not state the search of the judge, and it was another one.
+    A term that one of them lacks is a difference: earlier releases, some of which judged by another search, do not state it.
     """
     here, there = _terms(about), _terms(earlier)
     for key in {**here, **there}:
