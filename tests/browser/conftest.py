@@ -103,7 +103,8 @@ def _measure(root: Path, version: int, kept: int) -> None:
     """Record an accuracy of `kept` of 20 moves for a version."""
     share = ShareValue(count=kept, of=20, share=kept / 20, low=kept / 25, high=1.0)
     figures = Figures(kept=share, decided=share, exact=share, mean_lost=0.1)
-    results = tuple(Result(source="random", mode=mode, all=figures, plies=()) for mode in ("policy alone", "30 simulations"))
+    modes = {"policy alone": "", "30 simulations": "root=gumbel,replies=true"}
+    results = tuple(Result(source="random", mode=mode, search=modes[mode], all=figures, plies=()) for mode in modes)
     about = {"player": f"model:{version}", "game": "tic_tac_toe", "parameters": {}, "seed": 0, "unit": "points"}
     found = Accuracy.model_validate({**about, "first_ply": 0, "simulations": 30, "results": results})
     append_accuracy(RunPaths(root), MeasuredAccuracy(version=version, measured_at=datetime.now(UTC), accuracy=found))

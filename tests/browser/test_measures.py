@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,6 +48,23 @@ def test_further_measures_of_the_trainer_have_charts(
     assert Axe().run(page).response["violations"] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     keep(page, f"curves-measures-{scheme}")
+
+
+def test_the_endings_of_games_have_a_chart(open_page: Opener, keep: Keeper, copied: Callable[[str], Path]) -> None:
+    root = copied("endings")
+    rows = [
+        {"at": f"2026-11-25T10:{i:02}:00+00:00", "elapsed_s": 60.0 * i, "step": 100 * i}
+        | {"ended_result": 50 * i, "ended_cut": 2 * i * i, "ended_resigned": 20 * i, "ended_soft_resigned": 5 * i}
+        for i in range(ROWS)
+    ]
+    (RunPaths(root).metrics / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = open_page(f"/runs/{root.name}/curves", width=390)
+    chart = page.locator("section.chart", has=page.get_by_role("heading", name="Games by ending"))
+    expect(chart.locator(".u-legend .u-label")).to_have_text(
+        [re.compile("."), "resigned, softly or not", "soft resigned", "cut"]
+    )
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    keep(page, "curves-endings")
 
 
 def test_a_number_is_rounded_before_its_unit_is_chosen(open_page: Opener) -> None:
