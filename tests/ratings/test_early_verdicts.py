@@ -8,18 +8,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.gate_simulation import DECISIVE, DRAWISH, simulate, tilted
+from games.core import make
+from zerofleet.presets import preset
+from zerofleet.presets.gate_rules import stopping_rule
 from zerofleet.strength.ratings import PENTANOMIAL_SCORES, Sprt, Verdict, share_from_elo
 from zerofleet.strength.ratings.betting import FRACTIONS, log_capital
 from zerofleet.strength.ratings.likelihood import misfit
 
-LAPTOP = Sprt(elo0=-25.0, elo1=50.0)
-TESTS = [LAPTOP, Sprt(elo0=0.0, elo1=200.0)]
+GATE = preset(make("connect_four"), "laptop").gate
+LAPTOP = {mode: stopping_rule(GATE.model_copy(update={"mode": mode})).sprt for mode in ("watch", "sprt")}
+"""Tests of the preset: of the mode that it selects, and of the other one with a test."""
+TESTS = [*LAPTOP.values(), Sprt(elo0=0.0, elo1=200.0)]
 RUNS = 1_000
+SEEDS = range(4)
 MEANS = st.floats(0.05, 0.95)
 COUNTS = st.lists(st.integers(0, 50), min_size=5, max_size=5).filter(any)
 
 
 def allowed(rate, runs=RUNS):
+    """Return the bound on errors in so many tests: 3 standard deviations of the binomial distribution above its mean."""
     return runs * rate + 3.0 * math.sqrt(runs * rate * (1.0 - rate))
 
 
@@ -56,34 +63,90 @@ def test_error_rates_hold_for_extreme_scores_from_the_first_pair_on(test):
         assert simulate(test, field, runs=500, max_pairs=150, seed=seed).not_stronger <= allowed(test.beta, 500), name
 
 
+BY_FIELD = pytest.mark.parametrize("field", [DRAWISH, DECISIVE], ids=["drawish", "decisive"])
+BY_MODE = pytest.mark.parametrize("mode", LAPTOP)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("field", [DRAWISH, DECISIVE], ids=["drawish", "decisive"])
-def test_error_rates_of_the_laptops_test_hold_at_both_hypotheses(field):
-    null = simulate(LAPTOP, tilted(field, share_from_elo(LAPTOP.elo0)), runs=2_000, max_pairs=200, seed=11)
-    assert null.stronger <= allowed(LAPTOP.alpha, 2_000)
-    alternative = simulate(LAPTOP, tilted(field, share_from_elo(LAPTOP.elo1)), runs=2_000, max_pairs=200, seed=12)
-    assert alternative.not_stronger <= allowed(LAPTOP.beta, 2_000)
+@BY_FIELD
+@BY_MODE
+def test_error_rates_of_the_laptops_tests_hold_at_both_hypotheses(mode, field):
+    test = LAPTOP[mode]
+    null = simulate(test, tilted(field, share_from_elo(test.elo0)), runs=2_000, max_pairs=200, seed=11)
+    assert null.stronger <= allowed(test.alpha, 2_000)
+    alternative = simulate(test, tilted(field, share_from_elo(test.elo1)), runs=2_000, max_pairs=200, seed=12)
+    assert alternative.not_stronger <= allowed(test.beta, 2_000)
 
 
-def test_far_stronger_and_far_weaker_candidates_are_never_mistaken():
+def measured(field, elo, *, max_pairs=GATE.max_pairs, seeds=SEEDS):
+    """Return the shares of versions of a true strength that the laptop's test confirms, rolls back and leaves undecided.
+
+    The last value is the number of versions: 2,000 for each seed.
+    """
+    at = tilted(field, share_from_elo(elo))
+    found = [simulate(stopping_rule(GATE).sprt, at, runs=2_000, max_pairs=max_pairs, seed=seed) for seed in seeds]
+    runs = sum(tests.runs for tests in found)
+    counts = [sum(getattr(tests, name) for tests in found) for name in ("stronger", "not_stronger", "undecided")]
+    return *(count / runs for count in counts), runs
+
+
+@pytest.mark.slow
+@BY_FIELD
+def test_the_laptops_watch_confirms_a_version_at_its_lower_bound_no_more_often_than_alpha(field):
+    confirmed, rolled_back, undecided, runs = measured(field, GATE.watch_elo0)
+    assert confirmed <= allowed(GATE.alpha, runs) / runs
+    assert rolled_back >= 0.8
+    assert undecided > 0.0  # these stay, unconfirmed
+
+
+@pytest.mark.slow
+@BY_FIELD
+def test_the_laptops_watch_rolls_back_an_equal_version_no_more_often_than_beta(field):
+    confirmed, rolled_back, _, runs = measured(field, GATE.watch_elo1)
+    assert GATE.watch_elo1 == 0.0
+    assert rolled_back <= allowed(GATE.beta, runs) / runs
+    assert confirmed >= 0.8
+
+
+@pytest.mark.slow
+@BY_FIELD
+def test_only_the_last_pair_keeps_the_watch_from_rolling_back_a_version_at_its_lower_bound(field):
+    """Docs/decisions/0013-watch.md: it is found with probability 1 - alpha, less often only if `max_pairs` ends the test."""
+    confirmed, rolled_back, undecided, runs = measured(field, GATE.watch_elo0, max_pairs=1_000, seeds=SEEDS[:1])
+    assert undecided == 0.0
+    assert rolled_back == pytest.approx(1.0 - confirmed)
+    assert confirmed <= allowed(GATE.alpha, runs) / runs
+
+
+@BY_MODE
+def test_far_stronger_and_far_weaker_candidates_are_never_mistaken(mode):
     for elo, wrong in ((-800.0, "stronger"), (-300.0, "stronger"), (300.0, "not_stronger"), (800.0, "not_stronger")):
-        simulated = simulate(LAPTOP, tilted(DECISIVE, share_from_elo(elo)), runs=RUNS, max_pairs=100, seed=13)
+        simulated = simulate(LAPTOP[mode], tilted(DECISIVE, share_from_elo(elo)), runs=RUNS, max_pairs=100, seed=13)
         assert (getattr(simulated, wrong), simulated.undecided) == (0, 0)
 
 
-@pytest.mark.parametrize("field", [DRAWISH, DECISIVE], ids=["drawish", "decisive"])
-@pytest.mark.parametrize(("elo", "at_most"), [(-800.0, 8.0), (-300.0, 10.5), (300.0, 10.5), (800.0, 8.0)])
-def test_extreme_differences_are_decided_in_a_few_pairs(field, elo, at_most):
-    simulated = simulate(LAPTOP, tilted(field, share_from_elo(elo)), runs=RUNS, max_pairs=100, seed=14)
+@BY_FIELD
+@pytest.mark.parametrize(
+    ("mode", "elo", "at_most"),
+    [
+        *(("watch", elo, at_most) for elo, at_most in ((-800.0, 9.0), (-300.0, 12.0), (300.0, 8.5), (800.0, 6.5))),
+        *(("sprt", elo, at_most) for elo, at_most in ((-800.0, 8.0), (-300.0, 10.5), (300.0, 10.5), (800.0, 8.0))),
+    ],
+)
+def test_extreme_differences_are_decided_in_a_few_pairs(mode, field, elo, at_most):
+    """The watch expects versions around -37 Elo, so that a much weaker one is nearer to it than a much stronger one."""
+    simulated = simulate(LAPTOP[mode], tilted(field, share_from_elo(elo)), runs=RUNS, max_pairs=100, seed=14)
     assert simulated.mean_pairs <= at_most
-    assert simulated.longest_5_percent <= 16
+    assert simulated.longest_5_percent <= 17
 
 
+@pytest.mark.slow
+@BY_MODE
 @pytest.mark.parametrize("elo", [-200.0, -25.0, 0.0, 50.0, 100.0, 800.0])
-def test_the_bet_never_costs_more_than_a_twentieth_of_the_pairs(elo):
+def test_the_bet_never_costs_more_than_a_twentieth_of_the_pairs(elo, mode):
     field = tilted(DECISIVE, share_from_elo(elo))
-    without = simulate(LAPTOP, field, runs=RUNS, max_pairs=100, seed=15, statistic=Sprt.log_likelihood_ratio)
-    assert simulate(LAPTOP, field, runs=RUNS, max_pairs=100, seed=15).mean_pairs <= 1.05 * without.mean_pairs
+    without = simulate(LAPTOP[mode], field, runs=RUNS, max_pairs=100, seed=15, statistic=Sprt.log_likelihood_ratio)
+    assert simulate(LAPTOP[mode], field, runs=RUNS, max_pairs=100, seed=15).mean_pairs <= 1.05 * without.mean_pairs
 
 
 @settings(max_examples=50, deadline=None)
@@ -116,18 +179,18 @@ def test_the_capital_is_that_of_bets_placed_one_observation_after_the_other(coun
 
 
 @settings(max_examples=50, deadline=None)
-@given(COUNTS)
-def test_swapping_the_players_mirrors_the_evidence(counts):
-    mirrored = Sprt(elo0=-LAPTOP.elo1, elo1=-LAPTOP.elo0)
-    forward = LAPTOP.evidence(np.array(counts), PENTANOMIAL_SCORES)
+@given(COUNTS, st.sampled_from(list(LAPTOP.values())))
+def test_swapping_the_players_mirrors_the_evidence(counts, test):
+    mirrored = Sprt(elo0=-test.elo1, elo1=-test.elo0)
+    forward = test.evidence(np.array(counts), PENTANOMIAL_SCORES)
     assert forward == pytest.approx(-mirrored.evidence(np.array(counts[::-1]), PENTANOMIAL_SCORES), abs=1e-6)
 
 
 @settings(max_examples=50, deadline=None)
-@given(COUNTS)
-def test_the_evidence_has_the_sign_of_the_likelihood_ratio_and_lags_it_by_the_share_of_the_bet_at_most(counts):
-    ratio = float(LAPTOP.log_likelihood_ratio(np.array(counts), PENTANOMIAL_SCORES))
-    evidence = float(LAPTOP.evidence(np.array(counts), PENTANOMIAL_SCORES))
+@given(COUNTS, st.sampled_from(list(LAPTOP.values())))
+def test_the_evidence_has_the_sign_of_the_likelihood_ratio_and_lags_it_by_the_share_of_the_bet_at_most(counts, test):
+    ratio = float(test.log_likelihood_ratio(np.array(counts), PENTANOMIAL_SCORES))
+    evidence = float(test.evidence(np.array(counts), PENTANOMIAL_SCORES))
     assert evidence * ratio >= 0.0
     assert abs(evidence) >= abs(ratio) + math.log(0.8) - 1e-9
-    assert LAPTOP.verdict(evidence) in Verdict
+    assert test.verdict(evidence) in Verdict

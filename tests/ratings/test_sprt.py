@@ -11,6 +11,7 @@ from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets import preset
+from zerofleet.presets.gate_rules import stopping_rule
 from zerofleet.strength.matches import MatchSettings, MatchTerms, Player, Scoreboard, play_games
 from zerofleet.strength.ratings import PENTANOMIAL_SCORES, Sprt, Verdict, histogram, share_from_elo
 from zerofleet.strength.ratings.likelihood import misfit
@@ -136,12 +137,23 @@ def test_scores_outside_the_pentanomial_five_extend_the_support():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("field", [DRAWISH, DECISIVE], ids=["drawish", "decisive"])
-def test_the_error_rate_of_the_laptop_preset_holds_with_its_last_pair(field):
-    gate, runs = preset(make("connect_four"), "laptop").gate, 800
-    test = Sprt(gate.elo0, gate.elo1, gate.alpha, gate.beta)
-    at_null = tilted(field, share_from_elo(gate.elo0))
-    simulated = simulate(test, at_null, runs=runs, max_pairs=gate.max_pairs, seed=8)
-    assert simulated.stronger <= allowed(gate.alpha, runs)
+@pytest.mark.parametrize("mode", ["watch", "sprt"])
+def test_the_error_rates_of_the_laptop_preset_hold_with_its_last_pair(mode, field):
+    """Of the pair of bounds that the laptop runs, and of that which it would run in the other mode with a test."""
+    gate, runs = preset(make("connect_four"), "laptop").gate.model_copy(update={"mode": mode}), 800
+    test = stopping_rule(gate).sprt
+    null = simulate(test, tilted(field, share_from_elo(test.elo0)), runs=runs, max_pairs=gate.max_pairs, seed=8)
+    assert null.stronger <= allowed(gate.alpha, runs)
+    alternative = simulate(test, tilted(field, share_from_elo(test.elo1)), runs=runs, max_pairs=gate.max_pairs, seed=10)
+    assert alternative.not_stronger <= allowed(gate.beta, runs)
+    assert null.not_stronger > 0.75 * runs < alternative.stronger  # the last pair leaves few of them undecided
+
+
+def test_the_laptop_preset_runs_the_bounds_of_its_watch():
+    gate = preset(make("connect_four"), "laptop").gate
+    test = stopping_rule(gate).sprt
+    assert gate.mode == "watch"
+    assert (test.elo0, test.elo1, test.alpha, test.beta) == (gate.watch_elo0, gate.watch_elo1, gate.alpha, gate.beta)
 
 
 def make_twin(text, game, *, evaluate=None):
