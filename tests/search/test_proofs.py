@@ -1,6 +1,7 @@
 """Proven values: right by an independent solver, found whatever the network says, played, and written into the record."""
 
 import functools
+import zlib
 
 import numpy as np
 import pytest
@@ -44,7 +45,20 @@ def answer_last(leaves, players, *, game):
     return policy, value
 
 
-NETWORKS = {"first": answer_worst, "last": answer_last}
+def answer_random(leaves, players, *, game, seed):
+    """Most of the prior on a move or two by chance, some moves without any, and values by chance."""
+    rng = np.random.default_rng([seed, zlib.crc32(leaves.batch.states.tobytes())])
+    policy = rng.random(leaves.batch.legal.shape, dtype=np.float32) ** 30 * (leaves.batch.legal >= 0)
+    policy[policy < 1e-6] = 0.0
+    value = rng.uniform(-1.0, 1.0, (len(policy), players)).astype(np.float32)
+    if players == 2:
+        value[:, 1] = -value[:, 0]
+    return policy / np.maximum(policy.sum(axis=1, keepdims=True), 1e-9), value
+
+
+NETWORKS = {"first": answer_worst, "last": answer_last} | {
+    f"random {seed}": functools.partial(answer_random, seed=seed) for seed in range(3)
+}
 ROOTS = {
     "puct": {},
     "puct with noise": {"dirichlet_fraction": 0.25, "forced_playouts": 2.0},
@@ -52,6 +66,11 @@ ROOTS = {
     "gumbel": {"root_policy": "gumbel", "gumbel_noise": True},
     "gumbel of two moves, three leaves": {"root_policy": "gumbel", "gumbel_considered": 2, "leaves_per_game": 3},
 }
+PLAYING_ROOTS = ROOTS | {
+    "puct, replies off": {"prove_replies": False},
+    "gumbel, replies off": {"prove_replies": False, "root_policy": "gumbel", "gumbel_noise": True},
+}
+"""Roots on top of the settings for play, which prove replies; self-play does not."""
 BUDGETS = [2, 3, 8, 32]
 
 
@@ -79,19 +98,51 @@ def searched(game, settings, openings, answer, *, hold=True):
     return block
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["win", "block"])
-@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("root", PLAYING_ROOTS)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_wins_in_one_are_played_and_losses_in_two_avoided_whatever_the_network_says(budget, root, kind):
     for game in (TIC_TAC_TOE, CONNECT_FOUR, LARGE_BOARD):
         tasks = tactical(game)[kind]
         assert len(tasks) >= 30
-        settings = SearchSettings.for_play(game.spec(), budget).model_copy(update=ROOTS[root])
+        settings = SearchSettings.for_play(game.spec(), budget).model_copy(update=PLAYING_ROOTS[root])
         for name, network in NETWORKS.items():
             block = searched(game, settings, [moves for moves, _ in tasks], functools.partial(network, game=game))
             chosen = [block.analysis(slot).best_action for slot in range(len(tasks))]
             wrong = [(task, got) for task, got in zip(tasks, chosen, strict=True) if got not in task[1]]
             assert not wrong, f"{name}: {len(wrong)} of {len(tasks)}; ((moves, good), played): {wrong[:3]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["win", "block"])
+@pytest.mark.parametrize("root", PLAYING_ROOTS)
+def test_one_simulation_suffices_for_wins_in_one_and_losses_in_two_also_where_replies_are_off(root, kind):
+    """The root's own look-ahead finds both, and `prove_replies` concerns the leaves below it."""
+    tasks = tactical(CONNECT_FOUR)[kind]
+    settings = SearchSettings.for_play(CONNECT_FOUR.spec(), 1).model_copy(update=PLAYING_ROOTS[root])
+    for name, network in NETWORKS.items():
+        openings = [moves for moves, _ in tasks]
+        block = searched(CONNECT_FOUR, settings, openings, functools.partial(network, game=CONNECT_FOUR))
+        for slot, (moves, good) in enumerate(tasks):
+            analysis = block.analysis(slot)
+            assert analysis.best_action in good, (name, moves)
+            assert set(analysis.actions[analysis.candidates]) <= set(good), (name, moves)
+
+
+@pytest.mark.parametrize("kind", ["win", "block"])
+@pytest.mark.parametrize("proves", [True, False])
+def test_without_a_simulation_the_networks_move_is_played_whether_it_is_good_or_not(proves, kind):
+    tasks = tactical(CONNECT_FOUR)[kind]
+    settings = SearchSettings.for_play(CONNECT_FOUR.spec(), 0).model_copy(update={"prove_replies": proves})
+    block = searched(CONNECT_FOUR, settings, [moves for moves, _ in tasks], functools.partial(answer_worst, game=CONNECT_FOUR))
+    wrong = 0
+    for slot, (moves, good) in enumerate(tasks):
+        analysis = block.analysis(slot)
+        assert analysis.best_action == legal(CONNECT_FOUR, replay(CONNECT_FOUR, moves))[0]
+        assert not analysis.proven
+        wrong += analysis.best_action not in good
+    assert wrong > len(tasks) // 2
 
 
 @pytest.mark.parametrize("root", ROOTS)

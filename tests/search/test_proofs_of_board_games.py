@@ -10,12 +10,14 @@ import itertools
 import numpy as np
 import pytest
 from search_bench import answer_hashed, drive, random_positions
-from test_proofs import BUDGETS, NETWORKS, ROOTS, nodes_of
+from test_proofs import BUDGETS, NETWORKS, PLAYING_ROOTS, nodes_of
 from test_tactics import after, winning
 
 import games
 from games import core
+from games.chinese_checkers.rhombus import board as rhombus
 from games.chinese_checkers.star37 import board
+from games.chinese_checkers.star121 import board as star121
 from games.positions import final_scores, legal, new_state
 from zerofleet.search import SearchBlock, SearchSettings
 from zerofleet.search.tree import DECIDED, PROVEN
@@ -23,7 +25,13 @@ from zerofleet.search.tree import DECIDED, PROVEN
 OTHELLO = games.make("othello", size=6)
 ABALONE = games.make("abalone", layout="belgian_daisy", captures=2)
 STAR = games.make("chinese_checkers_star37", ranked_stop=True)
-GAMES = {"othello": OTHELLO, "abalone": ABALONE, "star37": STAR}
+GAMES = {
+    "othello": OTHELLO,
+    "abalone": ABALONE,
+    "star37": STAR,
+    "rhombus": games.make("chinese_checkers_rhombus"),
+    "star121": games.make("chinese_checkers", players=2),
+}
 WANTED = 12
 RANDOM_GAMES = 3_000  # in few of Othello a move ends the game where another one does not
 STAR_PLIES = STAR.spec().max_plies
@@ -55,10 +63,45 @@ def star_positions(seed, plies):
         yield state
 
 
+def race_positions(name, seed):
+    """Yield positions of Chinese Checkers for two in which each player has one piece outside the goal, before one of the goals.
+
+    Random games never come that far. In the game's view of player 0, the goal of player 0 is at the top.
+    """
+    rng = np.random.default_rng(seed)
+    if name == "rhombus":
+        words_of, count, steps_from_top = rhombus.words_of, rhombus.CELLS, lambda cell: 16 - rhombus.level(cell)
+    else:
+        words_of, count, steps_from_top = star121.words_of, star121.FIELDS, lambda field: int(star121.ROWS[field])
+    steps = np.array([steps_from_top(field) for field in range(count)])
+    steps = np.stack([steps, 16 - steps])  # from the goal's corner, by player
+    goals, fields_before = ([np.flatnonzero(test(steps[player])) for player in range(2)] for test in (is_goal, is_before_goal))
+    for plies in itertools.cycle((60, 61)):
+        outside = [int(rng.choice(fields_before[player if rng.random() < 0.7 else 1 - player])) for player in range(2)]
+        if outside[0] == outside[1]:
+            continue
+        state = new_state(GAMES[name])
+        state[0] = np.uint64(plies if name == "rhombus" else plies << 32 | plies % 2)
+        for player in range(2):
+            held = [*rng.choice(goals[player], 9, replace=False).tolist(), outside[player]]
+            state[1 + 2 * player : 3 + 2 * player] = np.array(words_of(held), dtype=np.uint64)
+        yield state
+
+
+def is_goal(steps):
+    return steps < 4
+
+
+def is_before_goal(steps):
+    return (steps == 4) | (steps == 5)
+
+
 def positions(name):
-    """Yield positions of a game: of random games, or drawn near the end, every second one before the last move."""
+    """Yield positions of a game: of random games, or drawn near the end, for three every second one before the last move."""
     if name == "star37":
         yield from star_positions(7, [STAR_PLIES - 1, 60, STAR_PLIES - 1, 61, STAR_PLIES - 1, 62])
+    elif name in ("rhombus", "star121"):
+        yield from race_positions(name, 7)
     else:
         yield from (state for _, state in random_positions(GAMES[name], seed=7, games_count=RANDOM_GAMES))
 
@@ -103,7 +146,7 @@ def searched(game, settings, states, answer):
 def analyses(name, kind, budget, root, network):
     """Yield (number of plies, mover, good moves, analysis) of each task of a kind."""
     game = GAMES[name]
-    settings = SearchSettings.for_play(game.spec(), budget).model_copy(update=ROOTS[root])
+    settings = SearchSettings.for_play(game.spec(), budget).model_copy(update=PLAYING_ROOTS[root])
     tasks = tactical(name)[kind]
     assert len(tasks) == WANTED
     block = searched(game, settings, [state for state, _ in tasks], functools.partial(network, game=game))
@@ -113,7 +156,7 @@ def analyses(name, kind, budget, root, network):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("root", PLAYING_ROOTS)
 @pytest.mark.parametrize("name", GAMES)
 def test_wins_in_one_are_played_and_proven_whatever_the_network_says(name, root, network):
     for budget in BUDGETS:
@@ -125,7 +168,7 @@ def test_wins_in_one_are_played_and_proven_whatever_the_network_says(name, root,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("root", PLAYING_ROOTS)
 @pytest.mark.parametrize("name", [name for name, game in GAMES.items() if game.spec().num_players == 2])
 def test_losses_in_two_are_avoided_whatever_the_network_says(name, root, network):
     """Where the search proves that every move loses, any move is as good."""
