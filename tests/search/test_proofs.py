@@ -1,6 +1,7 @@
 """Proven values: right by an independent solver, found whatever the network says, played, and written into the record."""
 
 import functools
+import itertools
 import zlib
 
 import numpy as np
@@ -377,6 +378,20 @@ def test_three_players_play_wins_in_one_whatever_the_network_says(budget, root):
             assert analysis.proven
             assert analysis.value.tolist() == list(final_scores(game, after(game, state, analysis.best_action)))
             assert len(analysis.value) == SEATS
+
+
+def test_no_move_of_three_players_is_lost_to_a_reply():
+    """The win of the next player may suit the player before: the look-ahead proves no loss."""
+    game = Counting()
+    openings = [moves for moves in itertools.product(range(3), repeat=2) if not winning(game, replay(game, moves))]
+    block = searched(game, SearchSettings.for_play(game.spec(), 1), openings, answer_hashed)
+    allows_wins = 0
+    for slot, moves in enumerate(openings):
+        state = replay(game, moves, seed=slot)
+        allows_wins += any(winning(game, after(game, state, action)) for action in legal(game, state))
+        assert block.analysis(slot).candidates.all()
+        assert not block.analysis(slot).proven
+    assert allows_wins > 4
 
 
 # --- what is no proof ----------------------------------------------------------------------------------------------------
