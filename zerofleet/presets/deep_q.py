@@ -41,6 +41,10 @@ class DeepQSettings(BaseModel):
     """Step size of stochastic gradient descent."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Share of the previous update that is added to the next."""
+    score_weight: float = Field(default=0.0, ge=0)
+    """b: weight of the pool's scores in the values, Q(s, a) = b (score(a) - best score of the pool) + f(s, a) with f by the
+    network. 0: the network has all of Q. With `shaping_by=gain` and b = `shaping` the scores of `heuristic` are the player's
+    own share of the next reward, so that the network learns the rest. Not with `pool_by=values`."""
     discount: float = Field(default=0.99, ge=0, le=1)
     """gamma: discount of the value of the player's next turn."""
     shaping: float = Field(default=0.0, ge=0)

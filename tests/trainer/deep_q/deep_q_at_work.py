@@ -71,9 +71,11 @@ def random_batch(game, count, *, pool, seed=1):
     batch.next_states[:] = rng.integers(256, size=batch.states.shape)
     batch.actions[:] = rng.integers(spec.num_actions, size=count)
     batch.ranks[:] = rng.integers(pool, size=count)
+    batch.margins[:] = -rng.random(count)
     batch.rewards[:] = rng.uniform(-1, 1, size=count)
     batch.ended[:] = np.arange(count) % 2
     batch.next_pools[:] = rng.integers(spec.num_actions, size=batch.next_pools.shape)
+    batch.next_margins[:] = -rng.random(batch.next_margins.shape)
     batch.next_ranks[:] = rng.integers(pool, size=count)
     return batch
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from deep_q_at_work import RHOMBUS, SMALL, SPEC, on_rhombus, opened, read, settings_of
+from deep_q_at_work import RHOMBUS, SMALL, on_rhombus, opened, read, settings_of
 
 from games import positions
 from trainer.export import script
@@ -30,9 +30,19 @@ def after(seen, move):
     return np.packbits(bits, bitorder="little")
 
 
-@pytest.mark.parametrize(("kind", "pool_by"), [("q_pool", "heuristic"), ("q_sa", "heuristic"), ("q_sa", "values")])
-def test_a_served_model_plays_the_best_value_of_the_six_best_moves(tmp_path, kind, pool_by):
-    learner, spec = opened(on_rhombus(tmp_path, kind=kind, pool_by=pool_by), RHOMBUS), RHOMBUS.spec()
+@pytest.mark.parametrize(
+    ("kind", "pool_by", "score_weight"),
+    [
+        ("q_pool", "heuristic", 0.0),
+        ("q_pool", "heuristic", 9.0),
+        ("q_sa", "heuristic", 0.0),
+        ("q_sa", "heuristic", 9.0),
+        ("q_sa", "values", 0.0),
+    ],
+)
+def test_a_served_model_plays_the_best_value_of_the_six_best_moves(tmp_path, kind, pool_by, score_weight):
+    settings, spec = on_rhombus(tmp_path, kind=kind, pool_by=pool_by, score_weight=score_weight), RHOMBUS.spec()
+    learner = opened(settings, RHOMBUS)
     module = script(learner.export().module)
     state = positions.replay(RHOMBUS, [], 0)
     moves = positions.legal(RHOMBUS, state)
@@ -55,6 +65,7 @@ def test_a_served_model_plays_the_best_value_of_the_six_best_moves(tmp_path, kin
             q = learner.network(planes)[0].numpy()
         else:
             q = learner.network(planes.repeat(6, 1, 1, 1), actions[best]).numpy()
+    q = q + score_weight * (scores[best] - scores[best[0]])
     np.testing.assert_allclose(np.arctanh(2 * chances[best] - 1), q, atol=1e-5)
     np.testing.assert_allclose(value, [q.max(), -q.max()], atol=1e-6)
     assert int(policy.argmax()) == best[q.argmax()]
@@ -64,27 +75,30 @@ def test_a_served_model_plays_the_best_value_of_the_six_best_moves(tmp_path, kin
 
 
 @pytest.mark.parametrize("learner", ["dqn", "deep_sarsa"])
-def test_the_worker_the_learner_and_the_agent_agree_on_pools_and_values(tmp_path, learner):
-    chosen = opened(settings_of(tmp_path, learner), SMALL)
+@pytest.mark.parametrize("game", [SMALL, RHOMBUS], ids=["small", "rhombus with scores in the values"])
+def test_the_worker_the_learner_and_the_agent_agree_on_pools_and_values(tmp_path, game, learner):
+    weight = 9.0 if game is RHOMBUS else 0.0
+    weighted = on_rhombus(tmp_path, kind="q_sa", learner=learner, score_weight=weight)
+    chosen = opened(weighted if game is RHOMBUS else settings_of(tmp_path, learner), game)
     module = script(chosen.export().module)
 
     def evaluate(batch, version):
         policy, value, *heads = (head.numpy() for head in heads_of(module, batch.states.copy(), batch.legal.copy()))
         return Evaluation(policy, value, version, tuple(heads))
 
-    block = ActionValueBlock(SMALL, AfterstateSettings(policy="greedy"), slots=1)
+    block = ActionValueBlock(game, AfterstateSettings(policy="greedy"), slots=1)
     block.begin(0, seed=3, versions=[1, 1])
-    agent = make_agent("network,model=1", SMALL, evaluate=evaluate)
+    agent = make_agent("network,model=1", game, evaluate=evaluate)
     while not block.finished():
-        state = positions.replay(SMALL, block.moves(0), 3)
-        expected = agent.choose(SMALL, state, np.random.default_rng(1)).action
+        state = positions.replay(game, block.moves(0), 3)
+        expected = agent.choose(game, state, np.random.default_rng(1)).action
         found = evaluate(block.advance().batch, 1)
         block.absorb(found.policy, found.value, found.extra_heads)
         assert block.moves(0)[-1] == expected
     one = block.take(0)
     samples = read(chosen, encode_record(one, worker_id="w", uid="0" * 32))
     with torch.no_grad():
-        values = values_of(chosen.network, SPEC, samples).numpy()
+        values = values_of(chosen.network, game.spec(), samples, score_weight=weight).numpy()
     order = np.argsort(np.concatenate([np.arange(seat, len(one.moves), 2) for seat in range(2)]))
     recorded = [move.root_value[move.ply % 2] for move in one.searched]
     np.testing.assert_allclose(values[order].clip(-1, 1), recorded, atol=1e-5)

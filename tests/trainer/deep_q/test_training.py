@@ -1,8 +1,9 @@
 """Training by `dqn` and `deep_sarsa`: steps that transitions allow, candidates, kill and resume."""
 
+import numpy as np
 import pytest
 import torch
-from deep_q_at_work import RHOMBUS, SMALL, keep, on_rhombus, opened, read, settings_of, weights
+from deep_q_at_work import RHOMBUS, SMALL, keep, on_rhombus, opened, random_batch, read, settings_of, weights
 
 from games.core import make
 from trainer.learners.contract import Accounts
@@ -109,6 +110,25 @@ def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path, 
     third.replay.close()
 
 
+@pytest.mark.parametrize("score_weight", [0.0, 2.0])
+def test_a_checkpoint_keeps_margins_where_they_have_a_weight(tmp_path, score_weight):
+    settings = on_rhombus(tmp_path, kind="q_sa", replay=5, score_weight=score_weight)
+    first = open_training(settings, RHOMBUS)
+    batch = random_batch(RHOMBUS, 5, pool=6)
+    for row in range(5):
+        first.learner.memory.insert(batch.rows(slice(row, row + 1)))
+    first.save()
+    first.replay.close()
+    second = open_training(settings, RHOMBUS)
+    second.replay.close()
+    kept = second.learner.memory.ring
+    np.testing.assert_array_equal(kept.states, batch.states)
+    np.testing.assert_array_equal(kept.margins, batch.margins if score_weight else 0)
+    np.testing.assert_array_equal(kept.next_margins, batch.next_margins if score_weight else 0)
+    with pytest.raises(VersionSkew, match="score_weight"):
+        open_training(on_rhombus(tmp_path, kind="q_sa", replay=5, score_weight=score_weight + 1), RHOMBUS)
+
+
 def test_the_learners_refuse_what_they_cannot_learn(tmp_path, two_ranks):
     with pytest.raises(ConfigurationError, match="needs q_pool or q_sa"):
         opened(settings_of(tmp_path, network={"kind": "residual"}))
@@ -120,6 +140,8 @@ def test_the_learners_refuse_what_they_cannot_learn(tmp_path, two_ranks):
         opened(settings_of(tmp_path, network={"kind": "q_pool", "pool": 4}))
     with pytest.raises(ConfigurationError, match=r"set network\.kind=q_sa"):
         opened(on_rhombus(tmp_path, pool_by="values"), RHOMBUS)
+    with pytest.raises(ConfigurationError, match="set score_weight=0, or another pool_by"):
+        opened(on_rhombus(tmp_path, kind="q_sa", pool_by="values", score_weight=1.0), RHOMBUS)
     with pytest.raises(ConfigurationError, match="the game is tic_tac_toe; set 0"):
         opened(settings_of(tmp_path, shaping=1.0))
     with pytest.raises(ConfigurationError, match="in one process"):

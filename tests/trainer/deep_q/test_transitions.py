@@ -36,6 +36,23 @@ def test_a_transition_leads_to_the_players_next_turn_and_ends_with_the_score(tmp
         assert found.rewards.tolist() == [0.0] * (len(plies) - 1) + [message.scores[seat]]
 
 
+def test_margins_are_the_scores_less_the_best_of_their_pool(tmp_path, records):
+    message, learner = decode_record(records[0]), opened(settings_of(tmp_path))
+    rng, pools = np.random.default_rng(1), []
+    for move in message.searched:
+        move.pool_scores[:] = -np.sort(-rng.random(len(move.pool)).astype(np.float32))
+        if move.ply % 2 == message.learner_seat - 1:
+            pools.append((list(move.pool), np.array(move.pool_scores, np.float32) - np.float32(move.pool_scores[0])))
+    found = read(learner, message.SerializeToString())
+    assert len(found) == len(pools) > 2
+    for row, (moves, margins) in enumerate(pools):
+        assert found.margins[row] == margins[moves.index(found.actions[row])]
+        if row:
+            np.testing.assert_array_equal(
+                found.next_margins[row - 1], np.append(margins, np.zeros(9 - len(margins), np.float32))
+            )
+
+
 def test_both_seats_learn_where_the_record_names_none(tmp_path):
     found = read(opened(settings_of(tmp_path)), play(1, learner_seat="all")[0])
     assert found.ended.sum() == 2

@@ -12,8 +12,9 @@ from trainer.learners.deep_q.values import targets_of, values_of
 from zerofleet.errors import CorruptModel
 
 
+@pytest.mark.parametrize("score_weight", [0.0, 3.0])
 @pytest.mark.parametrize("kind", ["q_pool", "q_sa"])
-def test_targets_are_the_reward_at_the_end_and_else_the_best_or_the_played_move(tmp_path, kind):
+def test_targets_are_the_reward_at_the_end_and_else_the_best_or_the_played_move(tmp_path, kind, score_weight):
     learner = opened(on_rhombus(tmp_path, kind=kind), RHOMBUS)
     batch, spec = random_batch(RHOMBUS, 8, pool=6), RHOMBUS.spec()
     batch.next_pools[0, 2:] = NO_MOVE
@@ -25,25 +26,27 @@ def test_targets_are_the_reward_at_the_end_and_else_the_best_or_the_played_move(
         else:
             columns = [learner.network(planes, torch.from_numpy(batch.next_pools[:, k]).long().clamp(min=0)) for k in range(6)]
             ahead = torch.stack(columns, 1).numpy()
+    ahead = ahead + score_weight * batch.next_margins
     best = [ahead[0, :2].max(), *ahead[1:].max(axis=1)]
     played = ahead[np.arange(8), batch.next_ranks]
     for on_policy, following in ((False, np.array(best)), (True, played)):
-        found = targets_of(learner.network, spec, batch, discount=0.9, on_policy=on_policy).numpy()
+        terms = {"discount": 0.9, "on_policy": on_policy, "score_weight": score_weight}
+        found = targets_of(learner.network, spec, batch, **terms).numpy()
         np.testing.assert_allclose(found, np.where(batch.ended, batch.rewards, batch.rewards + 0.9 * following), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["q_pool", "q_sa"])
 def test_the_first_update_is_the_learning_rate_times_the_measured_gradient(tmp_path, kind):
     """Central differences of half the mean squared error, at constant targets."""
-    learner = opened(on_rhombus(tmp_path, kind=kind, learning_rate=0.01), RHOMBUS)
+    learner = opened(on_rhombus(tmp_path, kind=kind, learning_rate=0.01, score_weight=2.0), RHOMBUS)
     batch, spec = random_batch(RHOMBUS, 4, pool=6), RHOMBUS.spec()
-    wanted = targets_of(learner.target, spec, batch, discount=0.99, on_policy=False)
+    wanted = targets_of(learner.target, spec, batch, discount=0.99, on_policy=False, score_weight=2.0)
     parameters = dict(learner.network.named_parameters())
     before = {name: tensor.detach().clone() for name, tensor in parameters.items()}
 
     def loss():
         with torch.no_grad():
-            return float((values_of(learner.network, spec, batch).double() - wanted).square().mean() / 2)
+            return float((values_of(learner.network, spec, batch, score_weight=2.0).double() - wanted).square().mean() / 2)
 
     rng, measured = np.random.default_rng(2), {}
     for name, tensor in parameters.items():
@@ -80,7 +83,7 @@ def test_targets_stay_the_same_between_two_refreshes_of_the_target_network(tmp_p
     probe, seen = random_batch(SMALL, 6, pool=9), []
     for _ in range(11):
         learner.step()
-        seen.append(targets_of(learner.target, SPEC, probe, discount=0.99, on_policy=False).tolist())
+        seen.append(targets_of(learner.target, SPEC, probe, discount=0.99, on_policy=False, score_weight=0.0).tolist())
     assert [seen[k] == seen[k - 1] for k in range(1, 11)] == [k % 5 != 0 for k in range(1, 11)]
     every = opened(settings_of(tmp_path, target_period=1))
     for record in records:

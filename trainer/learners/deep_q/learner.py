@@ -69,6 +69,11 @@ class DeepQ(OneProcessLearner):
         if self.settings.pool_by == "values":
             if not isinstance(self.network, QSA):
                 raise ConfigurationError("deep_q.pool_by=values ranks moves by their values; set network.kind=q_sa")
+            if self.settings.score_weight:
+                raise ConfigurationError(
+                    "deep_q.score_weight adds the scores of the pool to the values, which with deep_q.pool_by=values are the "
+                    "same; set score_weight=0, or another pool_by"
+                )
             self._source: torch.nn.Module = OwnValues(self.network)
         else:
             self._source = pool_source(self.settings.pool_by, game, settings)
@@ -100,7 +105,7 @@ class DeepQ(OneProcessLearner):
             **named(_NETWORK, self.network.state_dict()),
             **named(_TARGET, self.target.state_dict()),
             **named(_MOMENTUM, momentum_of(self._optimizer, self.network)),
-            **named(_MEMORY, tensors_of(self.memory.ring._asdict())),
+            **named(_MEMORY, tensors_of(self._remembered)),
         }
         return checkpoints.pack(
             self.game,
@@ -119,7 +124,7 @@ class DeepQ(OneProcessLearner):
         self.network.load_state_dict(under(tensors, _NETWORK))
         self.target.load_state_dict(under(tensors, _TARGET))
         load_momentum(self._optimizer, self.network, under(tensors, _MOMENTUM))
-        load_arrays(self.memory.ring._asdict(), under(tensors, _MEMORY), name="the memory of the checkpoint")
+        load_arrays(self._remembered, under(tensors, _MEMORY), name="the memory of the checkpoint")
         self.state, self.counts = checkpoint.learner, checkpoint.progress
         self.memory.inserted = self.counts.entered
         self.window.skip_to(self.counts.taken)
@@ -142,8 +147,20 @@ class DeepQ(OneProcessLearner):
             "q_padding": kind.q_padding,
             "pool": kind.pool,
             "pool_by": self.settings.pool_by,
+            **self._weighted,
             **self._frozen,
         }
+
+    @property
+    def _weighted(self) -> NetworkDict:
+        """The weight of the scores, which the values of the network stand beside; left out where it is 0, as before."""
+        return {"score_weight": self.settings.score_weight} if self.settings.score_weight else {}
+
+    @property
+    def _remembered(self) -> dict[str, np.ndarray]:
+        """Columns of the memory in a checkpoint: without margins where they have no weight, as before."""
+        left_out = () if self.settings.score_weight else ("margins", "next_margins")
+        return {name: column for name, column in self.memory.ring._asdict().items() if name not in left_out}
 
     @property
     def reuse(self) -> float:
@@ -180,8 +197,9 @@ class DeepQ(OneProcessLearner):
     def update(self, batch: Transitions) -> ValueReport:
         """Descend the gradient of half the mean squared error of a batch once. Raises `Diverged` when weights diverge."""
         spec, settings = self.game.spec(), self.settings
-        wanted = targets_of(self.target, spec, batch, discount=settings.discount, on_policy=self.ON_POLICY)
-        errors = values_of(self.network, spec, batch) - wanted
+        weight = settings.score_weight
+        wanted = targets_of(self.target, spec, batch, discount=settings.discount, on_policy=self.ON_POLICY, score_weight=weight)
+        errors = values_of(self.network, spec, batch, score_weight=weight) - wanted
         loss = errors.square().mean()
         self._optimizer.zero_grad()
         (loss / 2.0).backward()  # type: ignore[no-untyped-call]
@@ -201,7 +219,9 @@ class DeepQ(OneProcessLearner):
         values = None
         if self.settings.sampling == "sweep":
             with torch.no_grad():
-                values = values_of(self.network, self.game.spec(), self.memory.ring).numpy()
+                values = values_of(
+                    self.network, self.game.spec(), self.memory.ring, score_weight=self.settings.score_weight
+                ).numpy()
         return self.memory.ring.rows(self.memory.draw(self.settings.batch_size, rng, values))
 
     def is_candidate_due(self, accounts: Accounts) -> bool:
@@ -212,9 +232,11 @@ class DeepQ(OneProcessLearner):
 
     def export(self) -> Served:
         """Return a copy of the network with the source of its pool."""
-        module = copy.deepcopy(ActionValueModule(self.network, self._source, self.game.spec(), pool=self._pool)).eval()
+        module = ActionValueModule(
+            self.network, self._source, self.game.spec(), pool=self._pool, score_weight=self.settings.score_weight
+        )
         weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
-        return Served(module, weights, self.described, MOVE_HEADS)
+        return Served(copy.deepcopy(module).eval(), weights, self.described, MOVE_HEADS)
 
 
 class Dqn(DeepQ):

@@ -71,11 +71,11 @@ class OwnValues(nn.Module):
 class ActionValueModule(nn.Module):
     """Network and source of its pool, as a model of two players. Scriptable."""
 
-    def __init__(self, network: QPool | QSA, source: nn.Module, spec: GameSpec, *, pool: int) -> None:
-        """`pool`: number of moves among which the model chooses."""
+    def __init__(self, network: QPool | QSA, source: nn.Module, spec: GameSpec, *, pool: int, score_weight: float) -> None:
+        """`pool`: number of moves among which the model chooses; `score_weight`: see `trainer.learners.deep_q.values`."""
         super().__init__()
         self.planes, self.height, self.width = spec.planes
-        self.pool = pool
+        self.pool, self.score_weight = pool, score_weight
         self.temperature, self.least, self.none = TEMPERATURE, _LEAST_SCORE, _NONE
         self.source = source
         self.values = _Moves(network) if isinstance(network, QSA) else _Ranks(network)
@@ -92,13 +92,14 @@ class ActionValueModule(nn.Module):
         order = torch.sort(scores, stable=True, dim=1, descending=True)[1]
         places = order[:, : min(self.pool, legal.size(1))]  # [B, M]
         inside = listed.gather(1, places)
-        values = self.values(planes, actions.gather(1, places)).float()
+        scored = scores.gather(1, places)  # [B, M], the best first
+        values = self.score_weight * (scored - scored[:, :1]) + self.values(planes, actions.gather(1, places)).float()
         logits = (values / self.temperature).masked_fill(~inside, self.none)
         shares = torch.softmax(logits, dim=1) * inside
         best = values.masked_fill(~inside, self.none).amax(1, keepdim=True).clamp(min=-1.0, max=1.0)
         best = torch.where(inside.any(1, keepdim=True), best, torch.zeros_like(best))
         empty = torch.zeros_like(scores)
-        ranked = (1.0 + scores.gather(1, places)) / 2.0
+        ranked = (1.0 + scored) / 2.0
         return (
             empty.scatter(1, places, shares).half(),
             torch.cat((best, -best), dim=1),

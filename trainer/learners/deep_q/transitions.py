@@ -31,10 +31,12 @@ class Transitions(NamedTuple):
     states: np.ndarray  # uint8 [n, packed_bytes], seen by the player to move
     actions: np.ndarray  # int32 [n], the move played
     ranks: np.ndarray  # int32 [n], its place in the pool
+    margins: np.ndarray  # float32 [n], its score less the best of the pool
     rewards: np.ndarray  # float32 [n], of the player
     ended: np.ndarray  # bool [n], whether the game ended before the player's next turn
     next_states: np.ndarray  # uint8 [n, packed_bytes], zeros where the game ended
     next_pools: np.ndarray  # int32 [n, M], best first, padded with `NO_MOVE`
+    next_margins: np.ndarray  # float32 [n, M], scores of that pool less the best of it
     next_ranks: np.ndarray  # int32 [n], of the move played at the next turn, `NO_MOVE` where the game ended
     results: np.ndarray  # float32 [n], score of the game for the player
 
@@ -49,10 +51,12 @@ class Transitions(NamedTuple):
             states=np.zeros((count, packed_bytes), np.uint8),
             actions=np.zeros(count, np.int32),
             ranks=np.zeros(count, np.int32),
+            margins=np.zeros(count, np.float32),
             rewards=np.zeros(count, np.float32),
             ended=np.ones(count, np.bool_),
             next_states=np.zeros((count, packed_bytes), np.uint8),
             next_pools=np.full((count, pool), NO_MOVE, np.int32),
+            next_margins=np.zeros((count, pool), np.float32),
             next_ranks=np.full(count, NO_MOVE, np.int32),
             results=np.zeros(count, np.float32),
         )
@@ -69,6 +73,7 @@ class _Turns:
     plies: np.ndarray  # int32 [n]
     moves: np.ndarray  # int32 [n]
     pools: list[np.ndarray]  # int32 [m] each
+    margins: list[np.ndarray]  # float32 [m] each
     ranks: np.ndarray  # int32 [n]
 
 
@@ -83,11 +88,13 @@ def read_transitions(played: ValidatedGame, settings: DeepQSettings, *, pool: in
     parts = []
     for seat in seats:
         rows = np.flatnonzero(played.movers[search.ply] == seat)
-        pools = [search.pool[search.pool_start[row] : search.pool_start[row + 1]] for row in rows]
+        places = [slice(search.pool_start[row], search.pool_start[row + 1]) for row in rows]
+        pools = [search.pool[place] for place in places]
         _require_pools(played, pools, pool)
         moves = np.array([record.moves[ply] for ply in search.ply[rows]], np.int32)
         ranks = np.array([np.flatnonzero(found == move)[0] for found, move in zip(pools, moves, strict=True)], np.int32)
-        turns = _Turns(search.ply[rows], moves, pools, ranks)
+        margins = [search.pool_scores[place] - search.pool_scores[place.start] for place in places]
+        turns = _Turns(search.ply[rows], moves, pools, margins, ranks)
         parts.append(_transitions_of(played, turns, seat, settings, pool))
     return Transitions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
@@ -102,8 +109,9 @@ def _transitions_of(played: ValidatedGame, turns: _Turns, seat: int, settings: D
     if count == 0:
         return found
     found.next_states[:-1], found.next_ranks[:-1], found.ended[:-1] = found.states[1:], turns.ranks[1:], False
-    for i, moves in enumerate(turns.pools[1:]):
-        found.next_pools[i, : len(moves)] = moves
+    found.margins[:] = [margins[rank] for margins, rank in zip(turns.margins, turns.ranks, strict=True)]
+    for i, (moves, margins) in enumerate(zip(turns.pools[1:], turns.margins[1:], strict=True)):
+        found.next_pools[i, : len(moves)], found.next_margins[i, : len(moves)] = moves, margins
     found.rewards[-1] = played.scores[seat]
     if settings.shaping:
         found.rewards[:] += shaped(game, found.states, settings)

@@ -1,5 +1,7 @@
 """Values of transitions by a network of either kind, and the targets of the two learners.
 
+    Q(s, a) = b (score(a) - best score of the pool) + f(s, a)        b: `deep_q.score_weight`; f: the network
+
 Axes: B transitions, M moves of a pool.
 """
 
@@ -18,18 +20,18 @@ __all__ = ["pool_values", "targets_of", "values_of"]
 _LOWEST = -1e30
 
 
-def values_of(network: QPool | QSA, spec: GameSpec, batch: Transitions) -> Tensor:
+def values_of(network: QPool | QSA, spec: GameSpec, batch: Transitions, *, score_weight: float) -> Tensor:
     """Return Q(s, a) of the moves played, float32 [B]."""
-    planes = planes_of(spec, batch.states)
+    planes, scored = planes_of(spec, batch.states), score_weight * torch.from_numpy(batch.margins)
     if isinstance(network, QSA):
         moves: Tensor = network(planes, torch.from_numpy(batch.actions).long())
-        return moves
+        return scored + moves
     ranked: Tensor = network(planes)
-    return ranked.gather(1, torch.from_numpy(batch.ranks).long()[:, None]).squeeze(1)
+    return scored + ranked.gather(1, torch.from_numpy(batch.ranks).long()[:, None]).squeeze(1)
 
 
 def pool_values(network: QPool | QSA, planes: Tensor, pool: Tensor) -> Tensor:
-    """Return the values of the moves of a pool (int64 [B, M]), float32 [B, M]; those of empty places mean nothing."""
+    """Return f of the moves of a pool (int64 [B, M]), float32 [B, M]; the values of empty places mean nothing."""
     if isinstance(network, QSA):
         width = pool.shape[1]
         moves: Tensor = network(planes.repeat_interleave(width, 0), pool.clamp(min=0).flatten())
@@ -39,14 +41,17 @@ def pool_values(network: QPool | QSA, planes: Tensor, pool: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def targets_of(network: QPool | QSA, spec: GameSpec, batch: Transitions, *, discount: float, on_policy: bool) -> Tensor:
+def targets_of(
+    network: QPool | QSA, spec: GameSpec, batch: Transitions, *, discount: float, on_policy: bool, score_weight: float
+) -> Tensor:
     """Return the targets y of the values of a batch, float32 [B].
 
     y = r at the end of the game. Otherwise y = r + gamma max over the pool of Q(s', a'), with the values of `network` (Mnih et
     al. 2015, section 1.1), or with a' as played where `on_policy` (Rummery and Niranjan 1994).
     """
     pool = torch.from_numpy(batch.next_pools).long()
-    values = pool_values(network, planes_of(spec, batch.next_states), pool)
+    scored = score_weight * torch.from_numpy(batch.next_margins)
+    values = scored + pool_values(network, planes_of(spec, batch.next_states), pool)
     if on_policy:
         ahead = values.gather(1, torch.from_numpy(batch.next_ranks).long().clamp(min=0)[:, None]).squeeze(1)
     else:
