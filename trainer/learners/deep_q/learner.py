@@ -153,12 +153,12 @@ class DeepQ(OneProcessLearner):
 
     @property
     def _weighted(self) -> NetworkDict:
-        """The weight of the scores, which the values of the network stand beside; left out where it is 0, as before."""
+        """Weight of the scores, on which the meaning of the weights depends; left out where it is 0, as in earlier files."""
         return {"score_weight": self.settings.score_weight} if self.settings.score_weight else {}
 
     @property
     def _remembered(self) -> dict[str, np.ndarray]:
-        """Columns of the memory in a checkpoint: without margins where they have no weight, as before."""
+        """Columns of the memory in a checkpoint; margins are left out where they have no weight, as in earlier files."""
         left_out = () if self.settings.score_weight else ("margins", "next_margins")
         return {name: column for name, column in self.memory.ring._asdict().items() if name not in left_out}
 
