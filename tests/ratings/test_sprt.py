@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from gate_tests import GATE, LAPTOP, allowed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,18 +11,12 @@ from games.core import make
 from zerofleet.agents import make_agent
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.presets import preset
 from zerofleet.presets.gate_rules import stopping_rule
 from zerofleet.strength.matches import MatchSettings, MatchTerms, Player, Scoreboard, play_games
 from zerofleet.strength.ratings import PENTANOMIAL_SCORES, Sprt, Verdict, histogram, share_from_elo
 from zerofleet.strength.ratings.likelihood import misfit
 
 IDENTICAL_AND_DRAWISH = np.array([0.001, 0.02, 0.958, 0.02, 0.001])
-
-
-def allowed(rate, runs):
-    """Return the bound on errors in so many tests: 3 standard deviations above the mean, false alarms 0.14% whatever `runs`."""
-    return runs * rate + 3.0 * math.sqrt(runs * rate * (1.0 - rate))
 
 
 @pytest.mark.slow
@@ -137,23 +132,21 @@ def test_scores_outside_the_pentanomial_five_extend_the_support():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("field", [DRAWISH, DECISIVE], ids=["drawish", "decisive"])
-@pytest.mark.parametrize("mode", ["watch", "sprt"])
+@pytest.mark.parametrize("mode", LAPTOP)
 def test_the_error_rates_of_the_laptop_preset_hold_with_its_last_pair(mode, field):
-    """Of the pair of bounds that the laptop runs, and of that which it would run in the other mode with a test."""
-    gate, runs = preset(make("connect_four"), "laptop").gate.model_copy(update={"mode": mode}), 800
-    test = stopping_rule(gate).sprt
-    null = simulate(test, tilted(field, share_from_elo(test.elo0)), runs=runs, max_pairs=gate.max_pairs, seed=8)
-    assert null.stronger <= allowed(gate.alpha, runs)
-    alternative = simulate(test, tilted(field, share_from_elo(test.elo1)), runs=runs, max_pairs=gate.max_pairs, seed=10)
-    assert alternative.not_stronger <= allowed(gate.beta, runs)
+    """Also with the bounds of the mode that the preset does not select."""
+    test, runs = LAPTOP[mode], 800
+    null = simulate(test, tilted(field, share_from_elo(test.elo0)), runs=runs, max_pairs=GATE.max_pairs, seed=8)
+    assert null.stronger <= allowed(GATE.alpha, runs)
+    alternative = simulate(test, tilted(field, share_from_elo(test.elo1)), runs=runs, max_pairs=GATE.max_pairs, seed=10)
+    assert alternative.not_stronger <= allowed(GATE.beta, runs)
     assert null.not_stronger > 0.75 * runs < alternative.stronger  # the last pair leaves few of them undecided
 
 
 def test_the_laptop_preset_runs_the_bounds_of_its_watch():
-    gate = preset(make("connect_four"), "laptop").gate
-    test = stopping_rule(gate).sprt
-    assert gate.mode == "watch"
-    assert (test.elo0, test.elo1, test.alpha, test.beta) == (gate.watch_elo0, gate.watch_elo1, gate.alpha, gate.beta)
+    test = stopping_rule(GATE).sprt
+    assert GATE.mode == "watch"
+    assert (test.elo0, test.elo1, test.alpha, test.beta) == (GATE.watch_elo0, GATE.watch_elo1, GATE.alpha, GATE.beta)
 
 
 def make_twin(text, game, *, evaluate=None):

@@ -1,7 +1,6 @@
 """Proven values: right by an independent solver, found whatever the network says, played, and written into the record."""
 
 import functools
-import itertools
 import zlib
 
 import numpy as np
@@ -10,7 +9,6 @@ from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_unifor
 from test_tactics import after, safe, winning
 from toys.coin import Coin
 from toys.corridor import Corridor
-from toys.counting import SEATS, Counting
 
 import games
 from games import core
@@ -323,75 +321,6 @@ def test_with_enough_simulations_the_value_is_proven():
         assert analysis.proven
         assert analysis.value[0] == value(replay(SMALL_BOARD, moves))
         assert analysis.visits.sum() < 3000
-
-
-# --- three players -------------------------------------------------------------------------------------------------------
-
-
-def outcomes(game, state):
-    """Return every outcome of optimal play, however each player chooses among moves of equal value to them."""
-    if core.is_over(game, state):
-        return {tuple(final_scores(game, state))}
-    mover = core.to_move(game, state)
-    below = [outcomes(game, after(game, state, action)) for action in legal(game, state)]
-    found = set()
-    for own in below:
-        for end in own:
-            # a choice is rational if every other move may turn out no better
-            if all(min(other[mover] for other in others) <= end[mover] for others in below):
-                found.add(end)
-    return found
-
-
-@pytest.mark.parametrize("leaves", [1, 3])
-def test_bounds_of_three_players_hold_every_outcome_of_optimal_play(leaves):
-    game = Counting()
-    settings = SearchSettings(simulations=200, leaves_per_game=leaves)
-    openings = [(), (0,), (2,), (0, 1), (1, 1, 0), (2, 2, 1)]
-    block = searched(game, settings, openings, answer_hashed)
-    proven = 0
-    for slot in range(len(openings)):
-        nodes, states = nodes_of(block, slot)
-        for node, state in zip(nodes, states, strict=True):
-            ends = np.array(sorted(outcomes(game, state)))
-            assert np.all(node["lower"] <= ends.min(axis=0))
-            assert np.all(ends.max(axis=0) <= node["upper"])
-            if node["kind"] in (DECIDED, PROVEN):
-                assert tuple(node["value"]) in {tuple(end) for end in ends}
-                proven += 1
-    assert proven > 20
-
-
-@pytest.mark.parametrize("root", ROOTS)
-@pytest.mark.parametrize("budget", BUDGETS)
-def test_three_players_play_wins_in_one_whatever_the_network_says(budget, root):
-    game = Counting(limit=5)
-    settings = SearchSettings.for_play(game.spec(), budget).model_copy(update=ROOTS[root])
-    openings = [moves for moves in ((1,), (0, 0), (2,), (1, 0), (0, 1)) if winning(game, replay(game, moves))]
-    assert len(openings) >= 3
-    for network in NETWORKS.values():
-        block = searched(game, settings, openings, functools.partial(network, game=game))
-        for slot, moves in enumerate(openings):
-            analysis = block.analysis(slot)
-            state = replay(game, moves, seed=slot)
-            assert analysis.best_action in winning(game, state)
-            assert analysis.proven
-            assert analysis.value.tolist() == list(final_scores(game, after(game, state, analysis.best_action)))
-            assert len(analysis.value) == SEATS
-
-
-def test_no_move_of_three_players_is_lost_to_a_reply():
-    """The win of the next player may suit the player before: the look-ahead proves no loss."""
-    game = Counting()
-    openings = [moves for moves in itertools.product(range(3), repeat=2) if not winning(game, replay(game, moves))]
-    block = searched(game, SearchSettings.for_play(game.spec(), 1), openings, answer_hashed)
-    allows_wins = 0
-    for slot, moves in enumerate(openings):
-        state = replay(game, moves, seed=slot)
-        allows_wins += any(winning(game, after(game, state, action)) for action in legal(game, state))
-        assert block.analysis(slot).candidates.all()
-        assert not block.analysis(slot).proven
-    assert allows_wins > 4
 
 
 # --- what is no proof ----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from games.core import Game
+    from zerofleet.agents.model.search_options import SearchOptions
     from zerofleet.storage.runs import RunPaths
     from zerofleet.strength.matches import Player
 
@@ -150,6 +151,11 @@ def refuse_search_without_model(players: Sequence[Player], simulations: int | No
                 "no player is a model; an agent with a search has it in its name, such as uct:200 or mcts:200,model=champion",
                 param_hint=option,
             )
+
+
+def stated_search(players: Sequence[Player], options: SearchOptions) -> str:
+    """Return the search options of models for the records of their games; empty where no player is a model."""
+    return str(options) if any(player.version is not None for player in players) else ""
 
 
 def announced_game(name: str, parameters: Mapping[str, str]) -> Game:

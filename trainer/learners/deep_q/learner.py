@@ -147,14 +147,10 @@ class DeepQ(OneProcessLearner):
             "q_padding": kind.q_padding,
             "pool": kind.pool,
             "pool_by": self.settings.pool_by,
-            **self._weighted,
+            # left out where it is 0, as in earlier files
+            **({"score_weight": self.settings.score_weight} if self.settings.score_weight else {}),
             **self._frozen,
         }
-
-    @property
-    def _weighted(self) -> NetworkDict:
-        """Weight of the scores, on which the meaning of the weights depends; left out where it is 0, as in earlier files."""
-        return {"score_weight": self.settings.score_weight} if self.settings.score_weight else {}
 
     @property
     def _remembered(self) -> dict[str, np.ndarray]:
@@ -197,9 +193,8 @@ class DeepQ(OneProcessLearner):
     def update(self, batch: Transitions) -> ValueReport:
         """Descend the gradient of half the mean squared error of a batch once. Raises `Diverged` when weights diverge."""
         spec, settings = self.game.spec(), self.settings
-        weight = settings.score_weight
-        wanted = targets_of(self.target, spec, batch, discount=settings.discount, on_policy=self.ON_POLICY, score_weight=weight)
-        errors = values_of(self.network, spec, batch, score_weight=weight) - wanted
+        terms = {"discount": settings.discount, "score_weight": settings.score_weight}
+        errors = self._values(batch) - targets_of(self.target, spec, batch, on_policy=self.ON_POLICY, **terms)
         loss = errors.square().mean()
         self._optimizer.zero_grad()
         (loss / 2.0).backward()  # type: ignore[no-untyped-call]
@@ -213,15 +208,17 @@ class DeepQ(OneProcessLearner):
         self._optimizer.step()
         return ValueReport(len(batch), settings.learning_rate, loss.item(), norm)
 
+    def _values(self, batch: Transitions) -> Tensor:
+        """Return Q(s, a) of the moves played, float32 [B]."""
+        return values_of(self.network, self.game.spec(), batch, score_weight=self.settings.score_weight)
+
     def _drawn(self) -> Transitions:
         """Return the batch of this step."""
         rng = np.random.default_rng([self._seed, self.state.step])
         values = None
         if self.settings.sampling == "sweep":
             with torch.no_grad():
-                values = values_of(
-                    self.network, self.game.spec(), self.memory.ring, score_weight=self.settings.score_weight
-                ).numpy()
+                values = self._values(self.memory.ring).numpy()
         return self.memory.ring.rows(self.memory.draw(self.settings.batch_size, rng, values))
 
     def is_candidate_due(self, accounts: Accounts) -> bool:

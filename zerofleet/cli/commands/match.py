@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import Annotated
@@ -27,6 +26,7 @@ from zerofleet.cli.options import (
     chosen_simulations,
     game_or_that_of_run,
     refuse_search_without_model,
+    stated_search,
 )
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches import (
@@ -140,7 +140,8 @@ def match(
     if not json:
         show_match(summary, met.outcome if test else None)
         return
-    about = {"game": game.spec().name, "parameters": parameters_text(game), **_models_json(players, play), "seed": seed}
+    about = {"game": game.spec().name, "parameters": parameters_text(game), "simulations": budget}
+    about |= {"search": stated_search(players, options), "seed": seed}
     start = {"opening_plies": plies if lines is None else None, "openings_file": None if openings is None else str(openings)}
     screen.emit_json({**about, **start, "sprt": _test_json(test, met.outcome), **asdict(summary)})
 
@@ -205,12 +206,6 @@ def _sprt(text: str | None, alpha: float | None, beta: float | None) -> Sprt | N
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not ELO0,ELO1, such as 0,30", param_hint="--sprt") from None
     return Sprt(elo0, elo1, RISK if alpha is None else alpha, RISK if beta is None else beta)
-
-
-def _models_json(players: Sequence[Player], play: MatchSettings) -> dict[str, object]:
-    """Return the search of the models: simulations, and its options; no options without a model."""
-    has_model = any(player.version is not None for player in players)
-    return {"simulations": play.simulations, "search": str(play.options) if has_model else ""}
 
 
 def _test_json(test: Sprt | None, outcome: MatchOutcome) -> dict[str, object] | None:

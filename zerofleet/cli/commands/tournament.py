@@ -31,6 +31,7 @@ from zerofleet.cli.options import (
     chosen_simulations,
     game_or_that_of_run,
     refuse_search_without_model,
+    stated_search,
 )
 from zerofleet.evaluators.of_runs import evaluating_runs
 from zerofleet.storage.files import atomic_publish
@@ -99,7 +100,6 @@ def tournament(
     budget = chosen_simulations(game, simulations)
     options = parse_search(search).resolved(game.spec(), budget)  # rejects options that do not suit the game
     refuse_search_without_model(chosen.players, simulations, search)
-    has_model = any(player.version is not None for player in chosen.players)
     terms = TournamentTerms(
         game=game,
         players=chosen.players,
@@ -107,7 +107,7 @@ def tournament(
         seed=seed,
         opening_plies=opening_plies,
         simulations=budget,
-        search=str(options) if has_model else "",
+        search=stated_search(chosen.players, options),
         given_openings=None if openings is None else read_openings(game, openings),
         tables=not pairs and game.spec().num_players > 2 and len(names) >= game.spec().num_players,
     )
