@@ -166,10 +166,10 @@ def test_heads_of_another_shape_are_refused_and_the_positions_still_wait():
 @pytest.mark.parametrize(
     ("head", "value", "message"),
     [
-        (0, np.nan, r"head pool is not a number in \[0, 1\]"),
-        (0, 1.5, r"head pool is not a number in \[0, 1\]"),
-        (1, np.nan, r"head action_values is not a number in \[0, 1\]"),
-        (1, -0.5, r"head action_values is not a number in \[0, 1\]"),
+        (0, np.nan, r"head pool of leaf \d+ is .*; want numbers in \[0, 1\]"),
+        (0, 1.5, r"head pool of leaf \d+ is .*; want numbers in \[0, 1\]"),
+        (1, np.nan, r"head action_values of leaf \d+ is .*; want numbers in \[0, 1\]"),
+        (1, -0.5, r"head action_values of leaf \d+ is .*; want numbers in \[0, 1\]"),
         (0, 0.0, "no move of a position"),
     ],
 )

@@ -187,7 +187,7 @@ def test_a_block_refuses_what_it_cannot_play():
     assert len(leaves.batch) == 9
     with pytest.raises(ValueError, match="does not fit 9"):
         block.absorb(np.empty(0), np.zeros((8, 2), np.float32))
-    with pytest.raises(ValueError, match="not a number in"):
+    with pytest.raises(ValueError, match=r"value of leaf \d+ is .*; want numbers in \[-1, 1\]"):
         block.absorb(np.empty(0), np.full((9, 2), np.nan, np.float32))
     with pytest.raises(ValueError, match="wait for evaluations"):
         block.abandon(0)

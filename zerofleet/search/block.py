@@ -19,12 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from games import core, positions
-from games.compiled import lean
 from games.core import Game
 from games.errors import IllegalMove
 from games.kit.randomness import uniform
@@ -39,19 +38,16 @@ from zerofleet.search.gumbel import considered_visits
 from zerofleet.search.hidden.world_view import WorldStatistics, view_worlds
 from zerofleet.search.history import searched_moves
 from zerofleet.search.modes import mode_for
+from zerofleet.search.outputs import VALUES, WEIGHTS, checked
 from zerofleet.search.root import RootAnalysis, analyse_root
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import ROOT
 from zerofleet.search.tree_view import TreeNode, view_node
 
-__all__ = ["ABSORBED", "LAST_SEED", "MOST_VALUE", "Leaves", "SearchBlock", "SearchCounters"]
+__all__ = ["LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
 
 LAST_SEED = (1 << 63) - 1  # fits signed and unsigned words alike
 NO_ACTION = -1  # of no game
-MOST_VALUE = 1.001  # 1 plus rounding of a mean of scores in [-1, 1]
-_LARGEST: Final = float(np.finfo(np.float32).max)  # finite
-ABSORBED: Final = ("C", "W")
-"""Evaluations as compiled code takes them: an array that cannot be written, as of a message, is another type, compiled anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +216,7 @@ class SearchBlock:
         players = self.game.spec().num_players
         if policy.shape != (self._used, self._rows.legal.shape[1]) or value.shape != (self._used, players):
             raise ValueError(f"policy {policy.shape} and value {value.shape} do not fit {self._used} leaves")
-        policy, value = (np.require(array, np.float32, ABSORBED) for array in (policy, value))
-        _require("policy", policy, (0.0, _LARGEST), "finite numbers from 0 up")
-        _require("value", value, (-MOST_VALUE, MOST_VALUE), "numbers in [-1, 1]")
+        policy, value = checked("policy", policy, WEIGHTS), checked("value", value, VALUES)
         if self._worlds is not None and self._extra_heads:
             _note_prediction(self._worlds.likelihood[: self._used], extra_heads)
         return policy, value
@@ -364,28 +358,7 @@ def _note_prediction(likelihood: np.ndarray, extra_heads: Sequence[np.ndarray]) 
     if not extra_heads or extra_heads[0].shape != likelihood.shape:
         got = [head.shape for head in extra_heads]
         raise ValueError(f"information=predict needs the head `opponents`, {likelihood.shape}; got {got}")
-    opponents = np.require(extra_heads[0], np.float32, ABSORBED)
-    _require("opponents head", opponents, (0.0, _LARGEST), "finite numbers from 0 up")
-    likelihood[:] = opponents
-
-
-def _require(name: str, answer: np.ndarray, bounds: tuple[float, float], wanted: str) -> None:
-    """Raise `ValueError` unless all entries of an output of the network (float32 [B, n]) are within `bounds`."""
-    leaf = _first_outside(answer, *bounds)
-    if leaf < len(answer):
-        raise ValueError(f"the {name} of leaf {leaf} is {answer[leaf].tolist()}; want {wanted}")
-
-
-@lean
-def _first_outside(answer: np.ndarray, lowest: float, largest: float) -> int:
-    """Return the first row with an entry below `lowest`, above `largest` or nan; their number if there is none."""
-    for row in range(len(answer)):
-        within = True
-        for i in range(answer.shape[1]):
-            within &= lowest <= answer[row, i] <= largest
-        if not within:
-            return row
-    return len(answer)
+    likelihood[:] = checked("opponents head", extra_heads[0], WEIGHTS)
 
 
 def _schedule(game: Game, settings: SearchSettings) -> np.ndarray:

@@ -114,8 +114,8 @@ class SearchSettings(BaseModel):
     """Resign if neither the root's value nor the best child's exceeds this for the mover; -1: never."""
     resignation: Literal["end", "soft"] = "end"
     """Effect of a resignation. `end`: the game is over, and the player has lost. `soft`: it is played on to its result with
-    `fast_simulations` per move, without noise; a move is a policy target as often as before and is marked as reduced, so that
-    the trainer can weight it less (after Wu 2019, appendix D)."""
+    `fast_simulations` per move and without Dirichlet noise; a move is a policy target as often as before and is marked as
+    reduced, so that the trainer can weight it less (after Wu 2019, appendix D)."""
     resign_control_share: float = Field(default=0.1, ge=0.0, le=1.0)
     """Share of games played without resignation, to measure false resignations (Silver et al. 2017)."""
 

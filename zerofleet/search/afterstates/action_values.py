@@ -25,6 +25,7 @@ from zerofleet.search.afterstates.kernel import PLAYING
 from zerofleet.search.afterstates.opponents import Opponents
 from zerofleet.search.afterstates.settings import AfterstateSettings
 from zerofleet.search.block import Leaves
+from zerofleet.search.outputs import CHANCES, checked
 
 __all__ = ["ActionValueBlock", "pool_of"]
 
@@ -65,13 +66,11 @@ class ActionValueBlock(AfterstateBlock):
         want = [(self._used, self._arena.legal.shape[1])] * len(MOVE_HEADS)
         if (got := [head.shape for head in extra_heads]) != want:
             raise ValueError(f"heads {got} do not fit {self._used} positions; want {want}: a model of action values")
-        for name, head in zip(MOVE_HEADS, extra_heads, strict=True):
-            if not ((head >= 0.0) & (head <= 1.0)).all():
-                raise ValueError(f"an entry of the head {name} is not a number in [0, 1]")
-        if not ((extra_heads[0] > 0.0) & (self._arena.legal[: self._used] >= 0)).any(axis=1).all():
+        pools, values = (checked(f"head {name}", head, CHANCES) for name, head in zip(MOVE_HEADS, extra_heads, strict=True))
+        if not ((pools > 0.0) & (self._arena.legal[: self._used] >= 0)).any(axis=1).all():
             raise ValueError("the head pool has no move of a position; want one at least above 0")
         for row, slot in enumerate(self._rows):
-            self._choose(slot, row, extra_heads[0][row], extra_heads[1][row])
+            self._choose(slot, row, pools[row], values[row])
         self._used = 0
 
     def _list_position(self, row: int, slot: int) -> None:

@@ -25,8 +25,9 @@ from zerofleet.search.afterstates.choice import policy_of
 from zerofleet.search.afterstates.kernel import FINISHED, IDLE, PLAYING
 from zerofleet.search.afterstates.opponents import SELF, Opponent, Opponents
 from zerofleet.search.afterstates.settings import AfterstateSettings
-from zerofleet.search.block import ABSORBED, MOST_VALUE, Leaves, SearchCounters
+from zerofleet.search.block import Leaves, SearchCounters
 from zerofleet.search.kernel import EXTERNAL
+from zerofleet.search.outputs import VALUES, checked
 
 __all__ = ["AfterstateBlock"]
 
@@ -122,9 +123,7 @@ class AfterstateBlock:
         del policy, extra_heads
         if value.shape != (self._used, 2):
             raise ValueError(f"value {value.shape} does not fit {self._used} afterstates")
-        if not (np.abs(value) <= MOST_VALUE).all():
-            raise ValueError("a value of the evaluation is not a number in [-1, 1]")
-        kernel.commit(self.game, self._arena, self._policy, np.require(value, np.float32, ABSORBED))
+        kernel.commit(self.game, self._arena, self._policy, checked("value", value, VALUES))
         self._used = 0
 
     def finished(self) -> list[int]:
