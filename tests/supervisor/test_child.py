@@ -1,16 +1,20 @@
 """A supervised process: ready, dead, started again, given up, drained."""
 
 import asyncio
+import dataclasses
 import errno
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor import child as module
+from zerofleet.supervisor import priority
 from zerofleet.supervisor.child import Child, ChildPlan, ChildState, GaveUp, log_tail
 from zerofleet.supervisor.leftovers import end_leftovers
 from zerofleet.supervisor.overview import live_services
@@ -89,6 +93,42 @@ async def test_a_child_that_cannot_be_started_for_a_moment_is_started_again(
     assert len(said) == 1
     assert said[0].startswith("trainer could not be started: [Errno 11] Resource temporarily unavailable")
     assert starts(notes) == 1
+
+
+def is_nice(pid: int, niceness: int) -> bool:
+    group = Path(f"/proc/{pid}/autogroup")
+    is_group_nice = not group.exists() or group.read_text().endswith(f" nice {niceness}\n")
+    return psutil.Process(pid).nice() == niceness and is_group_nice
+
+
+async def test_other_processes_go_before_a_nice_child_after_a_restart_too(plan: Plan) -> None:
+    nicer = dataclasses.replace(plan("worker-0", "dies_once"), niceness=5)
+    wanted = min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)
+    async with supervised(nicer) as (child, _):
+        await until(lambda: child.restarts == 1 and is_ready(child))
+        await until(lambda: child.pid is not None and is_nice(child.pid, wanted))
+
+
+async def test_the_group_of_a_process_is_set_once_the_kernel_allows_another_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    refusals = iter([True, True, False])
+
+    def write(_: Path, text: str) -> None:
+        if next(refusals):
+            raise BlockingIOError(errno.EAGAIN, "try again")
+        written.append(text)
+
+    monkeypatch.setattr(priority, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(Path, "write_text", write)
+    monkeypatch.setattr(os, "setpriority", lambda *_: None)
+    await priority.lower_priority(1, 5)
+    assert written == [f"{min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)}\n"]
+
+
+async def test_a_process_that_has_ended_has_no_priority_to_lower() -> None:
+    ended = await asyncio.create_subprocess_exec("true")
+    await ended.wait()
+    await priority.lower_priority(ended.pid, 5)
 
 
 def test_the_end_by_a_signal_without_a_name_is_reported_by_its_number() -> None:

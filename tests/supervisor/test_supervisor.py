@@ -249,7 +249,7 @@ def _port_of(plan: ChildPlan) -> str:
     return plan.command[plan.command.index("--page-port") + 1]
 
 
-def test_every_service_receives_its_directory_addresses_threads_and_seed(directory: RunDirectory) -> None:
+def test_every_service_receives_its_directory_addresses_threads_priority_and_seed(directory: RunDirectory) -> None:
     request = RunRequest(
         "tic_tac_toe",
         directory.paths.root,
@@ -267,6 +267,7 @@ def test_every_service_receives_its_directory_addresses_threads_and_seed(directo
         options = dict(zip(made.command[3::2], made.command[4::2], strict=True))
         assert options["--parent-pid"] == str(os.getpid())
         assert ("--log_level" in options) == (made.name == "trainer")
+    assert {name for name, made in plans.items() if made.niceness} == {"inference_server", "worker-0", "worker-1"}
     worker = plans["worker-1"].command
     assert worker[worker.index("--worker-id") + 1] == "worker-1"
     assert worker[worker.index("--run-seed") + 1] == "5"

@@ -25,6 +25,7 @@ from zerofleet.rpc.backoff import Backoff
 from zerofleet.service.compilation_note import Compilation, note_path, read_note
 from zerofleet.service.lifecycle import EXIT_REFUSED
 from zerofleet.storage import crash_points
+from zerofleet.supervisor.priority import lower_priority
 
 __all__ = ["Child", "ChildPlan", "ChildState", "GaveUp", "log_tail"]
 
@@ -68,6 +69,8 @@ class ChildPlan:
     grace_s: float
     is_needed: bool = True
     """Whether the run ends when this child is given up."""
+    niceness: int = 0
+    """Niceness above that of the supervisor, 0 to 19: others of the machine go before it."""
 
 
 class Child:
@@ -186,6 +189,8 @@ class Child:
                 env=environment,
                 start_new_session=True,
             )
+        if self.plan.niceness:
+            await lower_priority(self._process.pid, self.plan.niceness)
         if self._ending.is_set():  # stopped while starting
             self._send(signal.SIGTERM)
         return await self._process.wait()

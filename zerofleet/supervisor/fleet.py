@@ -1,4 +1,4 @@
-"""Fleet of a run: services, their arguments and threads."""
+"""Fleet of a run: services, their arguments, threads and priorities."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ from zerofleet.supervisor.servers import planned_servers
 __all__ = ["PAGES", "plan_fleet", "service_environment"]
 
 GRACE_S = 15.0
+BEHIND_THE_TRAINER = ("inference_server", "selfplay_worker")
+"""Services of self-play. Where processors are scarce the trainer is what learning waits for, and they make more samples than it
+can use; it leaves them the processors whenever it has used its samples as often as `train.max_reuse` allows."""
+NICENESS = 5
+"""Theirs: a third of the share of a process with niceness 0 (docs/results/speed_training.md)."""
 PAGES = "ui"
 PAGE_PORT_VARIABLE = f"{ENVIRONMENT_PREFIX}PAGE_PORT"
 # Libraries with their own thread pools, by default one thread per core each.
@@ -51,6 +56,7 @@ def plan_fleet(
                     announce=run.paths.announce(name),
                     log=run.paths.log(name),
                     grace_s=GRACE_S,
+                    niceness=NICENESS if service in BEHIND_THE_TRAINER else 0,
                 )
             )
     if request.has_pages:
