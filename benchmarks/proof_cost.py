@@ -17,20 +17,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from games.core import Game, make
-from zerofleet.cli.bench.search import UniformAnswers
-from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.cli.bench.search import Bench
+from zerofleet.search import SearchSettings
 
 
 def play(game: Game, settings: SearchSettings, *, games: int, plies: int) -> tuple[float, int, list[tuple[int, ...]]]:
     """Play the first plies of every game; return processor seconds, simulations, and the moves of each game."""
-    block = SearchBlock(game, settings, slots=games)
-    for slot in range(games):
-        block.begin(slot, seed=slot, versions=[1] * game.spec().num_players)
-    answers = UniformAnswers(game, games)
+    bench = Bench(game, settings, games=games, seed=0)
+    block = bench.block
     began = time.process_time()
-    leaves = block.advance()
     while block.counters.moves < games * plies:
-        leaves = block.search_on(*answers.answer(leaves.batch)) if len(leaves.batch) else block.advance()
+        bench.step()
     seconds = time.process_time() - began
     return seconds, block.counters.simulations, [tuple(block.moves(slot)[:plies]) for slot in range(games)]
 

@@ -10,10 +10,8 @@ from games.compiled import lean
 
 __all__ = ["CHANCES", "VALUES", "WEIGHTS", "Range", "checked"]
 
-_ABSORBED: Final = (
-    "C",
-    "W",
-)  # an array that cannot be written, as of a message, is another type, for which code is compiled anew
+# An array that cannot be written, as of a message, is another type, for which code is compiled anew.
+_ABSORBED: Final = ("C", "W")
 
 
 class Range(NamedTuple):

@@ -37,5 +37,5 @@ def _is_group_settled(pid: int, niceness: int) -> bool:
     except BlockingIOError:  # a user without privileges may change one group in 0.1 s
         return False
     except OSError:  # a kernel without such groups, or the process has ended
-        return True
+        pass
     return True
