@@ -23,6 +23,7 @@ from games import core
 from games.core import Game
 from laboratory.measures import Measures
 from laboratory.models import MODELS, ModelEvaluator, newest_version, publish_once
+from laboratory.sarsa import served_values
 from selfplay_worker.openings import Openings
 from selfplay_worker.opposition import make_opponents
 from selfplay_worker.teaching import Teachers
@@ -46,6 +47,7 @@ __all__ = ["CHECKPOINT_GAMES", "LearnerTraining"]
 CHECKPOINT_GAMES = 200
 _WORKER = "laboratory"
 _KEPT = "games-*.json"
+_POOL = "pool"  # folder of a model made for the pool
 _KEPT_FILES = 2  # as checkpoints
 _GAME_STREAM = 20_160_601  # separates the seeds of games from those of weights
 
@@ -218,6 +220,10 @@ def _settings(stage: LearnerStage, game: Game, folder: Path) -> Experiment:
     if stage.pool_network:
         home = folder.parent / stage.pool_network
         version = newest_version(game, home)
+        if not version and (served := served_values(home)) is not None:  # SARSA(lambda), of which a stage keeps a checkpoint
+            home = folder / _POOL
+            publish_once(served, game, home, steps=0, games=0)
+            version = newest_version(game, home)
         if not version:
             raise ModelNotFound(f"stage {stage.pool_network} has no model in {home}; run it first")
         settings |= {"combined.models": str(home / MODELS), "combined.version": str(version)}

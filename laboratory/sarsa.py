@@ -8,12 +8,14 @@ from games.core import Game
 from laboratory.evaluation import FunctionNetwork
 from laboratory.value_training import ValueTraining
 from trainer.checkpoint_files import load_latest
+from trainer.export import Served
 from trainer.learners.sarsa_lambda.learner import SarsaLambda
+from trainer.learners.sarsa_lambda.served import LinearModule
 from zerofleet.agents.by_game.rhombus.values import load_values
 from zerofleet.presets.theses.stages import SarsaStage
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
-__all__ = ["SarsaTraining", "stored_values"]
+__all__ = ["SarsaTraining", "served_values", "stored_values"]
 
 
 class SarsaTraining(ValueTraining):
@@ -46,3 +48,13 @@ def stored_values(folder: Path) -> FunctionNetwork | None:
     checkpoint, tensors = found
     weights = {name: tensor.numpy().copy() for name, tensor in tensors.items()}
     return FunctionNetwork(load_values(checkpoint.network, weights))
+
+
+def served_values(folder: Path) -> Served | None:
+    """Return the same evaluation as a model to be stored, for any encoding of the game: all have the same planes."""
+    found = load_latest(folder, SarsaLambda.unpack)
+    if found is None:
+        return None
+    checkpoint, tensors = found
+    weights = tensors["weights"].float()
+    return Served(LinearModule(weights).eval(), {"weights": weights}, checkpoint.network)

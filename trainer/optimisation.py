@@ -14,7 +14,15 @@ from trainer.network import Network
 from trainer.optimisers import SGD, AdamW
 from zerofleet.presets import TrainSettings
 
-__all__ = ["WeightAverage", "estimate_statistics", "learning_rate", "load_momentum", "make_optimizer", "momentum_of"]
+__all__ = [
+    "WeightAverage",
+    "cosine_fall",
+    "estimate_statistics",
+    "learning_rate",
+    "load_momentum",
+    "make_optimizer",
+    "momentum_of",
+]
 
 
 _MOMENTUM = "momentum_buffer"  # torch's name
@@ -29,8 +37,14 @@ def learning_rate(settings: TrainSettings, step: int, progress: float = 0.0) -> 
     if settings.schedule == "constant":
         return settings.learning_rate * warm
     done = progress if settings.schedule_over == "plan" else min(1.0, step / settings.schedule_steps)
-    above_floor = 0.5 * (1.0 + math.cos(math.pi * done)) if settings.schedule == "cosine" else 1.0 - done
-    return settings.learning_rate * warm * (settings.schedule_floor + (1.0 - settings.schedule_floor) * above_floor)
+    if settings.schedule == "cosine":
+        return settings.learning_rate * warm * cosine_fall(done, floor=settings.schedule_floor)
+    return settings.learning_rate * warm * (settings.schedule_floor + (1.0 - settings.schedule_floor) * (1.0 - done))
+
+
+def cosine_fall(done: float, *, floor: float) -> float:
+    """Return the factor of a rate that falls from 1 to `floor` along half a cosine; `done`: share passed, in [0, 1]."""
+    return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * done))
 
 
 def make_optimizer(network: Network, settings: TrainSettings) -> Optimizer:

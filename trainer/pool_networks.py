@@ -1,9 +1,10 @@
-"""Pool source `network`: moves ranked by a frozen network of values, alone or with the board value of the search agent.
+"""Pool source `network`: moves ranked by a frozen version of values, alone or with the board value of the search agent.
 
     score = (1 - k) W + k V        V value of the position after the move, W board value there, for the player who moves
 
 The positions after all listed moves are made in torch, so the source is part of the served model. A move that fills the goal
-has the score 1 by the rules. For Chinese Checkers on the rhombus, where an action is 81 from + to in the mover's view.
+has the score 1 by the rules. The version is one of the learner `outcome`, or the linear evaluation of `sarsa_lambda`. For
+Chinese Checkers on the rhombus, where an action is 81 from + to in the mover's view.
 
 Axes: B batch, C planes, H x W cells, L listed actions, A actions, N positions after moves.
 """
@@ -11,6 +12,7 @@ Axes: B batch, C planes, H x W cells, L listed actions, A actions, N positions a
 from __future__ import annotations
 
 import torch
+from safetensors.torch import load_file as load_safetensors
 from torch import Tensor, nn
 
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
@@ -20,14 +22,16 @@ from trainer.export import exported_network
 from trainer.exported_module import serving_module
 from trainer.network import Network
 from trainer.pool_sources import CellGains
+from trainer.rhombus_values import LinearEvaluation
 from trainer.settings import TrainerSettings
-from zerofleet.contracts.manifests import Manifest
+from zerofleet.agents.by_game.rhombus.values import LINEAR
+from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError, ModelNotFound
 from zerofleet.presets.combined import CombinedSettings
 from zerofleet.storage.model_store.opening import open_model_store
 
-__all__ = ["NetworkScores", "network_source", "stored_network"]
+__all__ = ["NetworkScores", "network_source", "stored_values"]
 
 _SUREST = 0.99  # bound of a score that is not a result, as in the search agent
 _GOAL = 13  # lowest level of the goal
@@ -37,13 +41,20 @@ _CHUNK = 4096  # positions in one evaluation
 class NetworkScores(nn.Module):
     """Scores of moves by the positions after them; see `trainer.pool_sources.PoolSource`. Scriptable."""
 
-    def __init__(self, network: Network, game: ChineseCheckersRhombus, *, mix: float, board_values: nn.Module) -> None:
-        """`network`: values of positions for the player to move. `board_values`: source of W. `mix`: share of the network."""
+    def __init__(self, values: nn.Module, game: ChineseCheckersRhombus, *, mix: float, board_values: nn.Module) -> None:
+        """Make a source.
+
+        Args:
+            values: V; maps planes, float [N, 2, 9, 9], to values for the player who has just moved, float32 [N].
+            game: The game, which has the rule against spoiling.
+            mix: k, share of V.
+            board_values: Source of W.
+        """
         super().__init__()
         self.start: Tensor  # int64 [A]
         self.target: Tensor  # int64 [A]
         self.goal: Tensor  # float [81], 1 in the goal of the player who moves
-        self.network = serving_module(network, game.spec()).network
+        self.values = values
         self.board_values = board_values
         self.mix, self.spoils = mix, game.anti_spoiling
         self.side, self.pieces, self.chunk, self.surest = SIDE, float(PIECES), _CHUNK, _SUREST
@@ -52,7 +63,7 @@ class NetworkScores(nn.Module):
         self.register_buffer("target", target.clone(), persistent=False)
         goal = torch.tensor([float(level(cell) >= _GOAL) for cell in range(CELLS)])
         self.register_buffer("goal", goal, persistent=False)
-        for parameter in self.network.parameters():
+        for parameter in self.values.parameters():
             parameter.requires_grad = False
 
     def forward(self, planes: Tensor, actions: Tensor) -> Tensor:
@@ -79,7 +90,7 @@ class NetworkScores(nn.Module):
         mine = boards[rows, 0].scatter(1, self.start[moves][:, None], 0.0).scatter(1, self.target[moves][:, None], 1.0)
         other = boards[rows, 1]
         seen = torch.stack((other.flip(1), mine.flip(1)), 1).reshape(-1, 2, self.side, self.side)  # by the player to move
-        value = self.network(seen.to(self.network.unit.dtype))[1][:, 1].float()
+        value: Tensor = self.values(seen)
         goal = self.goal.to(mine.dtype)
         inside = mine @ goal
         taken = (mine + other) @ goal if self.spoils else inside
@@ -95,30 +106,46 @@ def network_source(game: Game, settings: TrainerSettings) -> nn.Module:
             f"{game.spec().name}; set deep_q.pool_by=values or listed"
         )
     chosen = settings.combined
-    network, _ = stored_network(game, chosen)
-    return NetworkScores(network, game, mix=chosen.mix, board_values=CellGains(game, settings))
+    return NetworkScores(stored_values(game, chosen), game, mix=chosen.mix, board_values=CellGains(game, settings))
 
 
-def stored_network(game: Game, chosen: CombinedSettings) -> tuple[Network, Manifest]:
-    """Return the frozen network, verified, and its manifest.
+class _NetworkValues(nn.Module):
+    """Values by a network of the learner `outcome`, as `NetworkScores` reads them."""
+
+    def __init__(self, network: Network, game: Game) -> None:
+        super().__init__()
+        self.network = serving_module(network, game.spec()).network
+
+    def forward(self, seen: Tensor) -> Tensor:
+        values: Tensor = self.network(seen.to(self.network.unit.dtype))[1][:, 1].float()
+        return values
+
+
+def stored_values(game: Game, chosen: CombinedSettings) -> nn.Module:
+    """Return V of the frozen version, which is verified.
 
     Raises `ConfigurationError` without a version or for another network, `ModelNotFound`, `CorruptModel`, `VersionSkew`.
     """
     if not (chosen.models and chosen.version):
         raise ConfigurationError(
-            "the pool by a network needs a trained version of the learner outcome; set combined.models=runs/outcome/models and "
-            f"combined.version=7, got models={chosen.models!r} and version={chosen.version}"
+            "the pool by a network needs a trained version of the learner outcome or sarsa_lambda; set "
+            f"combined.models=runs/outcome/models and combined.version=7, got models={chosen.models!r} and "
+            f"version={chosen.version}"
         )
     store, model = open_model_store(chosen.models), model_name(game)
     if chosen.version not in store.versions(model):
         stored = ", ".join(map(str, store.versions(model))) or "none"
         raise ModelNotFound(
             f"version {chosen.version} of {model} is not in {store.location}, which has of it: {stored}; set combined.models "
-            "and combined.version to a version of the learner outcome for the same parameters of the game"
+            "and combined.version to a version of the learner outcome or sarsa_lambda for the same parameters of the game"
         )
     manifest = store.verify(model, chosen.version, game=game)
+    if manifest.network.get("kind") == LINEAR:
+        weights = load_safetensors(store.directory(manifest.model, manifest.version) / WEIGHTS_FILE)["weights"]
+        return LinearEvaluation(weights)
     if manifest.network.get("value_output") not in ("win_probability", "win_or_loss", "mover"):
         raise ConfigurationError(
-            f"version {chosen.version} in {store.location} has network {manifest.network}; want one of the learner outcome"
+            f"version {chosen.version} in {store.location} has network {manifest.network}; want one of the learner outcome "
+            "or sarsa_lambda"
         )
-    return exported_network(store, game, manifest), manifest
+    return _NetworkValues(exported_network(store, game, manifest), game)

@@ -7,13 +7,18 @@ import json
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import games
+from games import positions
 from laboratory.learner_training import LearnerTraining
 from laboratory.measures import trained_measures
+from laboratory.sarsa import stored_values
 from laboratory.stage import run_stage
+from zerofleet.agents.by_game.rhombus.values import load_values
 from zerofleet.cli.reproduce.page import html_page
 from zerofleet.cli.reproduce.report import build_report
 from zerofleet.cli.reproduce.results import StageResults
@@ -141,6 +146,31 @@ def test_the_pool_of_the_combined_model_is_that_of_the_network_of_the_same_seed(
     assert [one.needs for one in combined[:3]] == [(f"outcome.mlp.{seed}",) for seed in range(3)]
     with pytest.raises(ModelNotFound, match=r"stage outcome\.mlp\.0 has no model"):
         asyncio.run(run_stage(combined[0].stage, tmp_path, emit=lambda *_: None))
+
+
+def test_the_pool_may_be_that_of_a_training_by_sarsa_in_another_encoding(tmp_path):
+    """The stage of SARSA(lambda) keeps a checkpoint; the pool has its weights as a model of the encoding of the learner."""
+    sarsa = read_stage(
+        {"kind": "sarsa", "id": "sarsa.sarsa.0", "seed": 0, "game": "chinese_checkers_rhombus", "block": 2, "games": 2}
+        | {"parameters": {"ply_cap": "60"}, "sarsa": {"method": "sarsa"}}
+        | {"play": {"policy": "epsilon_greedy", "epsilon": 0.1, "pool": 6, "draw_value": 0.5}}
+    )
+    asyncio.run(run_stage(sarsa, tmp_path, emit=lambda *_: None))
+    settings = DQN | {"train.learner": "combined", "warm_start.games": "0", "afterstates.opponents": "greedy"}
+    pooled = stage("gains.combined.0", settings, games=2, pool_network="sarsa.sarsa.0").model_copy(
+        update={"game": "chinese_checkers_rhombus", "parameters": {"encoding": "signed", "ply_cap": "60"}}
+    )
+    folder = tmp_path / "networks" / pooled.id
+    folder.mkdir(parents=True)
+    training = LearnerTraining(pooled, games.make(pooled.game, **pooled.parameters), folder)
+    training.train_to(2, on_games=lambda _: None)
+    training.publish()
+    weights = load_file(next(folder.glob("pool/models/*/1/weights.safetensors")))["weights"].numpy()
+    trained = stored_values(tmp_path / "networks" / sarsa.id)
+    start = games.make(pooled.game)
+    states = positions.encode_for(start, positions.new_state(start), 0)[None]
+    assert trained is not None
+    np.testing.assert_allclose(load_values({}, {"weights": weights})(states), trained(states)[:, 0], atol=1e-6)
 
 
 def test_a_matrix_brings_the_trainings_of_its_agents_and_theirs():

@@ -7,10 +7,11 @@ import torch
 from games import core, positions
 from games.chinese_checkers.rhombus.board import words_of
 from games.core import make
-from trainer.export import Lineage, export_network
+from trainer.export import Lineage, Served, export_network, export_served
 from trainer.learners.combined.learner import Combined
 from trainer.learners.contract import Accounts
 from trainer.learners.deep_q.learner import Dqn
+from trainer.learners.sarsa_lambda.served import LinearModule
 from trainer.network import new_network
 from trainer.pool_networks import NetworkScores, network_source
 from trainer.pool_sources import CellGains, pool_source
@@ -18,6 +19,7 @@ from trainer.settings import TrainerSettings
 from zerofleet.agents import make_agent
 from zerofleet.agents.by_game.rhombus.evaluation import cell_values, expected_score
 from zerofleet.agents.by_game.rhombus.pooled import board_values
+from zerofleet.agents.by_game.rhombus.values import LINEAR, load_values
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound, VersionSkew
 from zerofleet.evaluators.base import Evaluation
@@ -41,6 +43,17 @@ def store(tmp_path_factory):
         for _ in range(20):
             network.train()(torch.randint(0, 2, (64, *GAME.spec().planes)).float())
     assert export_network(DirectoryStore(root), GAME, network.eval(), OUTCOME, lineage=Lineage()) == 1
+    return DirectoryStore(root)
+
+
+@pytest.fixture(scope="module")
+def linear_store(tmp_path_factory):
+    """A store with one version of the learner `sarsa_lambda`, for the same encoding."""
+    root = tmp_path_factory.mktemp("linear")
+    weights = torch.tensor(np.random.default_rng(4).normal(size=(3, 5)), dtype=torch.float32)
+    described = {"kind": LINEAR, "phases": 3, "features": 5, "output": "linear", "third_phase": "all"}
+    served = Served(LinearModule(weights).eval(), {"weights": weights}, described)
+    assert export_served(DirectoryStore(root), GAME, served, lineage=Lineage()) == 1
     return DirectoryStore(root)
 
 
@@ -84,8 +97,11 @@ def asked(source, states):
     return [scores[row, : len(positions.legal(GAME, state))] for row, state in enumerate(states)]
 
 
+@pytest.mark.parametrize("learner", ["store", "linear_store"])
 @pytest.mark.parametrize("mix", [1.0, 0.25, 0.0])
-def test_scores_are_those_of_the_positions_after_the_moves_for_both_players(tmp_path, store, evaluator, mix):
+def test_scores_are_those_of_the_positions_after_the_moves_for_both_players(tmp_path, request, learner, mix):
+    store = request.getfixturevalue(learner)
+    evaluator = InProcessEvaluator(store, GAME, others={LINEAR: load_values})
     source = torch.jit.script(network_source(GAME, settings_of(tmp_path, store, mix=mix)).eval())
     states = some_positions(30)
     agent = make_agent(f"rhombus_pool:1,model=1,pool=192,mix={mix}", GAME, evaluate=evaluator.evaluate_now)

@@ -39,6 +39,9 @@ class DeepQSettings(BaseModel):
     pseudocode."""
     learning_rate: float = Field(default=0.005, gt=0)
     """Step size of stochastic gradient descent."""
+    rate_floor: float = Field(default=1.0, gt=0, le=1)
+    """Share of `learning_rate` that is left at the planned end of the run (`zerofleet run --for`) or of an experiment; it falls
+    along half a cosine. 1, or a run without a planned end: constant."""
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """Share of the previous update that is added to the next."""
     score_weight: float = Field(default=0.0, ge=0)

@@ -65,6 +65,19 @@ def test_the_first_update_is_the_learning_rate_times_the_measured_gradient(tmp_p
     assert max(abs(slope) for slope in measured.values()) > 1e-2
 
 
+def test_the_rate_falls_to_its_floor_along_half_a_cosine_over_the_plan(tmp_path):
+    learner = opened(on_rhombus(tmp_path, learning_rate=0.01, rate_floor=0.2, momentum=0.0), RHOMBUS)
+    batch, rates, moved = random_batch(RHOMBUS, 4, pool=6), [], []
+    first = {name: tensor.clone() for name, tensor in learner.network.state_dict().items()}
+    for done in (0.0, 0.5, 1.0):
+        learner.network.load_state_dict(first)
+        learner.progress = done
+        rates.append(learner.update(batch).learning_rate)
+        moved.append(max(float((tensor - first[name]).abs().max()) for name, tensor in learner.network.state_dict().items()))
+    assert rates == pytest.approx([0.01, 0.006, 0.002])
+    assert moved == pytest.approx([moved[0], 0.6 * moved[0], 0.2 * moved[0]], rel=1e-2)
+
+
 @pytest.mark.parametrize("learner", ["dqn", "deep_sarsa"])
 @pytest.mark.parametrize("kind", ["q_pool", "q_sa"])
 def test_one_batch_is_learned_by_heart(tmp_path, kind, learner):

@@ -22,6 +22,6 @@ class Combined(DeepQ):
     ON_POLICY = False
 
     def __init__(self, game: Game, settings: TrainerSettings, *, first: int = 0) -> None:
-        """Make first weights. Raises as `DeepQ` and `trainer.pool_networks.stored_network` do."""
+        """Make first weights. Raises as `DeepQ` and `trainer.pool_networks.stored_values` do."""
         by_network = settings.deep_q.model_copy(update={"pool_by": "network"})
         super().__init__(game, settings.model_copy(update={"deep_q": by_network}), first=first)
