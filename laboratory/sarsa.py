@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from torch import Tensor
+
 from games.core import Game
 from laboratory.evaluation import FunctionNetwork
 from laboratory.value_training import ValueTraining
 from trainer.checkpoint_files import load_latest
 from trainer.export import Served
 from trainer.learners.sarsa_lambda.learner import SarsaLambda
-from trainer.learners.sarsa_lambda.served import LinearModule
+from trainer.learners.sarsa_lambda.served import served_linear
 from zerofleet.agents.by_game.rhombus.values import load_values
+from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.presets.theses.stages import SarsaStage
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
@@ -42,19 +45,26 @@ class SarsaTraining(ValueTraining):
 
 def stored_values(folder: Path) -> FunctionNetwork | None:
     """Return the linear evaluation of the newest checkpoint of a folder, None without one; raises `CorruptModel`."""
-    found = load_latest(folder, SarsaLambda.unpack)
+    found = _newest(folder)
     if found is None:
         return None
-    checkpoint, tensors = found
-    weights = {name: tensor.numpy().copy() for name, tensor in tensors.items()}
-    return FunctionNetwork(load_values(checkpoint.network, weights))
+    network, weights = found
+    return FunctionNetwork(load_values(network, {"weights": weights.numpy().copy()}))
 
 
 def served_values(folder: Path) -> Served | None:
     """Return the same evaluation as a model to be stored, for any encoding of the game: all have the same planes."""
+    found = _newest(folder)
+    if found is None:
+        return None
+    network, weights = found
+    return served_linear(weights, network)
+
+
+def _newest(folder: Path) -> tuple[NetworkDict, Tensor] | None:
+    """Return description and weights, float64 [3, F], of the newest checkpoint."""
     found = load_latest(folder, SarsaLambda.unpack)
     if found is None:
         return None
     checkpoint, tensors = found
-    weights = tensors["weights"].float()
-    return Served(LinearModule(weights).eval(), {"weights": weights}, checkpoint.network)
+    return checkpoint.network, tensors["weights"]

@@ -46,6 +46,7 @@ __all__ = [
     "exported_network",
     "script",
     "served_network",
+    "stored_weights",
     "triton_config",
 ]
 
@@ -114,8 +115,13 @@ def export_network(
 def exported_network(store: ModelStore, game: Game, manifest: Manifest) -> Network:
     """Return the network of a verified version, in evaluation mode; the inverse of `export_network`."""
     network = new_network(game.spec(), NetworkSettings.model_validate(manifest.network), seed=0)
-    network.load_state_dict(load_safetensors(store.directory(manifest.model, manifest.version) / WEIGHTS_FILE))
+    network.load_state_dict(stored_weights(store, manifest.model, manifest.version))
     return network.eval()
+
+
+def stored_weights(store: ModelStore, model: str, version: int) -> dict[str, Tensor]:
+    """Return the bare weights of a verified version by name."""
+    return load_safetensors(store.directory(model, version) / WEIGHTS_FILE)
 
 
 def export_served(

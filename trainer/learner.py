@@ -20,7 +20,7 @@ from trainer.device_batches import DeviceBatches
 from trainer.loss import POLICY_ENTROPY, Losses, compute_losses, policy_surprise
 from trainer.merging import merge_equal
 from trainer.network import Network
-from trainer.optimisation import WeightAverage, estimate_statistics, learning_rate, make_optimizer
+from trainer.optimisation import WeightAverage, estimate_statistics, learning_rate, make_optimizer, set_rate
 from trainer.ranks import Ranks
 from trainer.window import SampleWindow
 from zerofleet.errors import Diverged
@@ -148,8 +148,7 @@ class Learner:
         batch = self._build(drawn)
         self.progress = drawn.progress
         rate = learning_rate(self.settings, self.state.step, self.progress)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        set_rate(self.optimizer, rate)
         losses = self._losses(batch)
         self.optimizer.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]

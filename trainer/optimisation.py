@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +17,13 @@ from zerofleet.presets import TrainSettings
 
 __all__ = [
     "WeightAverage",
-    "cosine_fall",
     "estimate_statistics",
+    "fall",
     "learning_rate",
     "load_momentum",
     "make_optimizer",
     "momentum_of",
+    "set_rate",
 ]
 
 
@@ -37,14 +39,19 @@ def learning_rate(settings: TrainSettings, step: int, progress: float = 0.0) -> 
     if settings.schedule == "constant":
         return settings.learning_rate * warm
     done = progress if settings.schedule_over == "plan" else min(1.0, step / settings.schedule_steps)
-    if settings.schedule == "cosine":
-        return settings.learning_rate * warm * cosine_fall(done, floor=settings.schedule_floor)
-    return settings.learning_rate * warm * (settings.schedule_floor + (1.0 - settings.schedule_floor) * (1.0 - done))
+    return settings.learning_rate * warm * fall(done, floor=settings.schedule_floor, shape=settings.schedule)
 
 
-def cosine_fall(done: float, *, floor: float) -> float:
-    """Return the factor of a rate that falls from 1 to `floor` along half a cosine; `done`: share passed, in [0, 1]."""
-    return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * done))
+def fall(done: float, *, floor: float, shape: Literal["cosine", "linear"] = "cosine") -> float:
+    """Return the factor of a rate that falls from 1 to `floor`, evenly or by half a cosine; `done`: share passed, in [0, 1]."""
+    above_floor = 0.5 * (1.0 + math.cos(math.pi * done)) if shape == "cosine" else 1.0 - done
+    return floor + (1.0 - floor) * above_floor
+
+
+def set_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the learning rate of all parameters."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
 
 
 def make_optimizer(network: Network, settings: TrainSettings) -> Optimizer:

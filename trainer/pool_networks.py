@@ -12,20 +12,18 @@ Axes: B batch, C planes, H x W cells, L listed actions, A actions, N positions a
 from __future__ import annotations
 
 import torch
-from safetensors.torch import load_file as load_safetensors
 from torch import Tensor, nn
 
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from games.chinese_checkers.rhombus.board import CELLS, PIECES, SIDE, level
 from games.core import Game
-from trainer.export import exported_network
+from trainer.export import exported_network, stored_weights
 from trainer.exported_module import serving_module
 from trainer.network import Network
 from trainer.pool_sources import CellGains
 from trainer.rhombus_values import LinearEvaluation
 from trainer.settings import TrainerSettings
 from zerofleet.agents.by_game.rhombus.values import LINEAR
-from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError, ModelNotFound
 from zerofleet.presets.combined import CombinedSettings
@@ -141,8 +139,7 @@ def stored_values(game: Game, chosen: CombinedSettings) -> nn.Module:
         )
     manifest = store.verify(model, chosen.version, game=game)
     if manifest.network.get("kind") == LINEAR:
-        weights = load_safetensors(store.directory(manifest.model, manifest.version) / WEIGHTS_FILE)["weights"]
-        return LinearEvaluation(weights)
+        return LinearEvaluation(stored_weights(store, model, chosen.version)["weights"])
     if manifest.network.get("value_output") not in ("win_probability", "win_or_loss", "mover"):
         raise ConfigurationError(
             f"version {chosen.version} in {store.location} has network {manifest.network}; want one of the learner outcome "

@@ -10,18 +10,16 @@ from collections.abc import Callable
 
 import structlog
 import torch
-from safetensors.torch import load_file
 
 from games.core import Game
 from trainer.checkpoint_files import load_latest
-from trainer.export import Exporter, export_served
+from trainer.export import Exporter, export_served, stored_weights
 from trainer.learners import learner_class
 from trainer.learners.contract import Accounts
 from trainer.ranks import Ranks, choose_device
 from trainer.replay import Mark, Replay
 from trainer.settings import TrainerSettings
 from trainer.training import Training
-from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.presets import TrainSettings
 from zerofleet.service.allocator import keep_freed_memory
@@ -109,7 +107,7 @@ def _begin(training: Training, game: Game) -> None:
         training.publish(training.learner.snapshot())
     elif versions:
         manifest = store.verify(model, versions[-1], game=game)
-        weights = load_file(store.directory(model, versions[-1]) / WEIGHTS_FILE)
+        weights = stored_weights(store, model, versions[-1])
         training.learner.adopt(manifest.network, weights, name=f"version {versions[-1]} of {model}")
         training.note_candidate(versions[-1])  # it holds all that was learned, so the next one needs new samples
     training.save()

@@ -7,11 +7,11 @@ import torch
 from games import core, positions
 from games.chinese_checkers.rhombus.board import words_of
 from games.core import make
-from trainer.export import Lineage, Served, export_network, export_served
+from trainer.export import Lineage, export_network, export_served
 from trainer.learners.combined.learner import Combined
 from trainer.learners.contract import Accounts
 from trainer.learners.deep_q.learner import Dqn
-from trainer.learners.sarsa_lambda.served import LinearModule
+from trainer.learners.sarsa_lambda.served import served_linear
 from trainer.network import new_network
 from trainer.pool_networks import NetworkScores, network_source
 from trainer.pool_sources import CellGains, pool_source
@@ -52,8 +52,7 @@ def linear_store(tmp_path_factory):
     root = tmp_path_factory.mktemp("linear")
     weights = torch.tensor(np.random.default_rng(4).normal(size=(3, 5)), dtype=torch.float32)
     described = {"kind": LINEAR, "phases": 3, "features": 5, "output": "linear", "third_phase": "all"}
-    served = Served(LinearModule(weights).eval(), {"weights": weights}, described)
-    assert export_served(DirectoryStore(root), GAME, served, lineage=Lineage()) == 1
+    assert export_served(DirectoryStore(root), GAME, served_linear(weights, described), lineage=Lineage()) == 1
     return DirectoryStore(root)
 
 

@@ -27,7 +27,7 @@ from trainer.learners.deep_q.transitions import TransitionQueue, Transitions, re
 from trainer.learners.deep_q.values import targets_of, values_of
 from trainer.learners.one_process import OneProcessLearner
 from trainer.learners.report import ValueReport
-from trainer.optimisation import cosine_fall, load_momentum, momentum_of
+from trainer.optimisation import fall, load_momentum, momentum_of, set_rate
 from trainer.optimisers import SGD
 from trainer.pool_sources import pool_source
 from trainer.q_networks import QSA, new_q_network
@@ -205,9 +205,8 @@ class DeepQ(OneProcessLearner):
                 f"the gradient of step {self.state.step} is not finite: the weights have diverged; lower "
                 "deep_q.learning_rate and start another run"
             )
-        rate = settings.learning_rate * cosine_fall(self.progress, floor=settings.rate_floor)
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
+        rate = settings.learning_rate * fall(self.progress, floor=settings.rate_floor)
+        set_rate(self._optimizer, rate)
         self._optimizer.step()
         return ValueReport(len(batch), rate, loss.item(), norm)
 

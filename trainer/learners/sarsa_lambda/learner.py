@@ -22,7 +22,7 @@ from trainer.learners.sarsa_lambda import checkpoint as checkpoints
 from trainer.learners.sarsa_lambda.experience import Experience, read_experience
 from trainer.learners.sarsa_lambda.leaves import with_leaves
 from trainer.learners.sarsa_lambda.rule import Rates, learn, new_rule
-from trainer.learners.sarsa_lambda.served import LinearModule
+from trainer.learners.sarsa_lambda.served import served_linear
 from trainer.settings import TrainerSettings
 from zerofleet.agents.by_game.rhombus.evaluation import FEATURES
 from zerofleet.agents.by_game.rhombus.values import LINEAR, PHASES
@@ -114,5 +114,4 @@ class SarsaLambda(GameByGameLearner[Experience]):
 
     def export(self) -> Served:
         """Return the weights as a model of values, with a uniform policy."""
-        weights = torch.from_numpy(self.weights).float()
-        return Served(LinearModule(weights).eval(), {"weights": weights}, self.network)
+        return served_linear(torch.from_numpy(self.weights), self.network)

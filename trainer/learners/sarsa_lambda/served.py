@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from games.chinese_checkers.rhombus.board import SIDE
+from trainer.export import Served
 from trainer.exported_module import unpack_planes
 from trainer.rhombus_values import LinearEvaluation
+from zerofleet.contracts.manifests import NetworkDict
 
-__all__ = ["LinearModule"]
+__all__ = ["LinearModule", "served_linear"]
 
 
 class LinearModule(nn.Module):
@@ -30,3 +32,9 @@ class LinearModule(nn.Module):
         listed = (legal >= 0).float()
         policy = listed / listed.sum(1, keepdim=True).clamp(min=1.0)
         return policy.half(), torch.cat((mine, -mine), dim=1)
+
+
+def served_linear(weights: Tensor, network: NetworkDict) -> Served:
+    """Return weights, float [3, F], as a model; `network`: their description in a manifest."""
+    weights = weights.float()
+    return Served(LinearModule(weights).eval(), {"weights": weights}, network)
