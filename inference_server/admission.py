@@ -1,7 +1,8 @@
 """Admission control: while the queue is full, inference calls are rejected before their message is read.
 
 Reading requests only to reject them is the most expensive part of a flood. Once a request did not fit, further calls are
-therefore rejected unread until an eighth of the queue is free again.
+therefore rejected unread until an eighth of the queue is free again. Calls that announce high priority are rejected only once
+a request of high priority did not fit.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import grpc
 
 from inference_server.kserve import SERVICE
+from zerofleet.contracts.priorities import Priority, announced
 from zerofleet.telemetry import metrics
 
 __all__ = ["AdmissionInterceptor"]
@@ -23,11 +25,11 @@ _LABELS = ("UNARY", SERVICE, "ModelInfer")
 class AdmissionInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
     """Outermost interceptor.
 
-    full        returns the reason to reject a request, None while there is room
+    full        returns the reason to reject a request of a priority, None while there is room
     on_refused  called for every rejected request; counts it in this process by default
     """
 
-    def __init__(self, full: Callable[[], str | None], *, on_refused: Callable[[], object] | None = None) -> None:
+    def __init__(self, full: Callable[[Priority], str | None], *, on_refused: Callable[[], object] | None = None) -> None:
         self._full = full
         self._on_refused = on_refused or metrics.INFERENCE_REFUSED.labels(reason="overload").inc
         self._started = metrics.GRPC_STARTED.labels(*_LABELS)
@@ -41,13 +43,17 @@ class AdmissionInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unu
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Any:
         """Continue the call or reject it; called by grpc."""
-        if handler_call_details.method == _METHOD and self._full() is not None:
-            return self._refusal
-        return await continuation(handler_call_details)
+        if handler_call_details.method != _METHOD:
+            return await continuation(handler_call_details)
+        priority = announced(handler_call_details.invocation_metadata or ())
+        return await continuation(handler_call_details) if self._full(priority) is None else self._refusal
 
     async def _refuse(self, requests: Any, context: Any) -> None:
         """Abort with RESOURCE_EXHAUSTED without reading the request. Cancellation: no state is left behind."""
         self._started.inc()
         self._on_refused()
         self._handled.inc()
-        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, self._full() or "the queue was full; try again later")
+        await context.abort(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            self._full(announced(context.invocation_metadata() or ())) or "the queue was full; try again later",
+        )

@@ -88,10 +88,9 @@ class Batcher:
         """Rows that wait for the device."""
         return self._queue.rows
 
-    @property
-    def full(self) -> str | None:
-        """Reason to reject a request now, None while there is room."""
-        if not self._queue.refusing:
+    def full(self, priority: Priority) -> str | None:
+        """Return the reason to reject a request of a priority now, None while there is room."""
+        if not self._queue.refusing(level_of(priority)):
             return None
         return f"{self._queue.rows} positions wait for the device; try again later"
 

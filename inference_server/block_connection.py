@@ -29,7 +29,7 @@ from inference_server.queueing import RequestOutput, Ticket
 from inference_server.registry import ServedVersion
 from zerofleet.contracts.heads import Output
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS
-from zerofleet.contracts.priorities import Priority, level_of
+from zerofleet.contracts.priorities import level_of
 from zerofleet.contracts.shared_memory import (
     MAX_PACKET_BYTES,
     Hello,
@@ -187,7 +187,8 @@ class BlockConnection:
         """Check a request and queue it. Raises the error with which to refuse it."""
         if self._plane.draining:
             raise Unavailable("the server is shutting down; use another one or try again later")
-        self._plane.require_room()  # before anything is read, as in `inference_server.admission`
+        priority = level_of(request.priority)
+        self._plane.require_room(priority)  # before anything is read, as in `inference_server.admission`
         if request.version < 1:
             raise InvalidRequest(f"model version {request.version} does not exist; versions begin at 1")
         served = self._plane.registry.resolve(self._model, request.version)
@@ -199,9 +200,7 @@ class BlockConnection:
             places = outputs(self._region, outputs_at, end, request.rows, shapes)
             legal = legal.copy()
             served.contract.check(states, legal)
-            ticket = self._plane.submit(
-                served, states, legal, patience_s=request.timeout_us / 1e6, priority=Priority(level_of(request.priority))
-            )
+            ticket = self._plane.submit(served, states, legal, patience_s=request.timeout_us / 1e6, priority=priority)
         except Exception:
             served.statistics.failure.add(time.monotonic() - began_s)
             raise

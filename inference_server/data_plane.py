@@ -54,9 +54,9 @@ class DataPlane:
         """Return whether some model is served and the server is not draining."""
         return bool(self.registry.models()) and not self.draining
 
-    def full(self) -> str | None:
-        """Return the reason to reject a request now, None while there is room."""
-        return self._batcher.full
+    def full(self, priority: Priority) -> str | None:
+        """Return the reason to reject a request of a priority now, None while there is room."""
+        return self._batcher.full(priority)
 
     def find(self, model: str, version: str = "") -> ServedVersion:
         """Return a served version by its names on the wire, the champion for an empty version and for `champion`.
@@ -139,9 +139,9 @@ class DataPlane:
         ticket.future.add_done_callback(self._count_waiting)
         return ticket
 
-    def require_room(self) -> None:
-        """Raise `Overloaded` while requests are rejected unread; see `inference_server.admission`."""
-        if (full := self._batcher.full) is not None:
+    def require_room(self, priority: Priority) -> None:
+        """Raise `Overloaded` while requests of a priority are rejected unread; see `inference_server.admission`."""
+        if (full := self._batcher.full(priority)) is not None:
             metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
             raise Overloaded(full)
 

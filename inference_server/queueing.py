@@ -20,6 +20,9 @@ Requests of high priority overtake those of low priority, within two bounds:
 A request as large as a batch is evaluated alone. A group is ripe, ready to be evaluated, when it holds enough rows to keep
 the device busy, or when its oldest request has waited `max_delay_s`; one of high priority also while requests of low priority
 wait, since the device has other work meanwhile.
+
+The queue is bounded in rows. An eighth more is kept for high priority, so that self-play that fills the queue does not shut out
+people and matches.
 """
 
 from __future__ import annotations
@@ -38,8 +41,8 @@ from zerofleet.errors import Overloaded
 
 __all__ = ["BatchReport", "CountedNetwork", "Part", "RequestOutput", "RequestQueue", "Ticket", "Wait"]
 
-# After a request did not fit, admission resumes once 1/ROOM_SHARE of max_rows is free.
 ROOM_SHARE = 8
+"""A share of 1/8 of `max_rows`: the room beyond it for high priority, and that to be free again before admission resumes."""
 # A request below max_batch / SMALL_SHARE is small. On a CPU 1024 / 8 rows reach 93 % of the best throughput: do not wait.
 SMALL_SHARE = 8
 HIGH_SHARE = 3
@@ -163,29 +166,32 @@ class RequestQueue:
     def __init__(self, *, max_batch: int, max_delay_s: float, max_rows: int) -> None:
         self._max_batch = max_batch
         self._max_delay_s = max_delay_s
-        self._max_rows = max_rows
+        self._room = max_rows // ROOM_SHARE
+        self._max_rows = {Priority.LOW: max_rows, Priority.HIGH: max_rows + self._room}
         self._enough_rows = max(1, max_batch // SMALL_SHARE)
         self._groups: dict[_Key, Group] = {}  # in order of their next turn
         self.rows = 0
         """Number of waiting rows."""
-        self._refusing = False
+        self._refusing: set[Priority] = set()
         self._counted_rows = 0  # of high priority, while low priority waited, that are not yet made up for
         self._alert_until_s = -math.inf
         self._row_s = 0.0  # running mean of the device's time per row; 0 before the first batch
 
-    @property
-    def refusing(self) -> bool:
-        """Whether a request did not fit and room is still scarce, so that further ones are rejected unread."""
-        self._refusing = self._refusing and self.rows > self._max_rows - self._max_rows // ROOM_SHARE
-        return self._refusing
+    def refusing(self, priority: Priority) -> bool:
+        """Return whether a request did not fit and room is still scarce, so that further ones are rejected unread.
+
+        priority  `HIGH` or `LOW`
+        """
+        if priority in self._refusing and self.rows <= self._max_rows[priority] - self._room:
+            self._refusing.discard(priority)
+        return priority in self._refusing
 
     def put(self, ticket: Ticket) -> None:
         """Queue a request; raises `Overloaded` when it does not fit. An empty queue accepts any request."""
-        if self.rows and self.rows + len(ticket) > self._max_rows:
-            self._refusing = True
-            raise Overloaded(
-                f"{self.rows} positions wait for the device, {len(ticket)} more exceed {self._max_rows}; try again later"
-            )
+        most = self._max_rows[ticket.priority]
+        if self.rows and self.rows + len(ticket) > most:
+            self._refusing.add(ticket.priority)
+            raise Overloaded(f"{self.rows} positions wait for the device, {len(ticket)} more exceed {most}; try again later")
         self._groups.setdefault(self._key(ticket), {})[ticket] = None
         self.rows += len(ticket)
         if ticket.priority is Priority.HIGH:

@@ -117,7 +117,7 @@ class FrontLink:
         request_ids.bind(question.request_id, _METHOD)  # never unbound: each request is its own task
         self._started.inc()
         try:
-            self._plane.require_room()
+            self._plane.require_room(question.priority)
             with tracing.follow(_SPAN, parent=tracing.readable(question.trace), kind=tracing.SpanKind.SERVER):
                 found = await self._plane.infer(
                     question.names,

@@ -11,7 +11,7 @@ import grpc
 from inference_server.data_plane import Inference, require_names
 from inference_server.fronts.frames import Channel, Frame, Kind, Question, inference_of, question_frame
 from inference_server.tensors import Tensor
-from zerofleet.contracts.priorities import Priority
+from zerofleet.contracts.priorities import Priority, level_of
 from zerofleet.telemetry import request_ids, tracing
 
 __all__ = ["RefusedByDevice", "RemotePlane", "passed_on"]
@@ -41,16 +41,16 @@ class RemotePlane:
         self._channel = channel
         self._on_refused = on_refused
         self._loop = asyncio.get_running_loop()
-        self._waiting: dict[int, asyncio.Future[Inference]] = {}
+        self._waiting: dict[int, tuple[asyncio.Future[Inference], Priority]] = {}
         self._ticket = 0
-        self._full = ""
-        self._full_until_s = 0.0
+        self._full = dict.fromkeys((Priority.HIGH, Priority.LOW), ("", 0.0))  # the reason, and until when it holds
 
-    def full(self) -> str | None:
-        """Return the reason to reject a request unread, None while there may be room."""
+    def full(self, priority: Priority) -> str | None:
+        """Return the reason to reject a request of a priority unread, None while there may be room."""
         if self._channel.congested:
             return _SLOW
-        return self._full if self._loop.time() < self._full_until_s else None
+        reason, until_s = self._full[level_of(priority)]
+        return reason if self._loop.time() < until_s else None
 
     async def infer(
         self,
@@ -71,7 +71,7 @@ class RemotePlane:
             raise RefusedByDevice(grpc.StatusCode.RESOURCE_EXHAUSTED, _SLOW)
         self._ticket = ticket = (self._ticket + 1) % _TICKETS
         future: asyncio.Future[Inference] = self._loop.create_future()
-        self._waiting[ticket] = future
+        self._waiting[ticket] = future, level_of(priority)
         ids = tracing.traceparent(), request_ids.current_id()
         question = Question(names, tensors, outputs, patience_s, priority, *ids)
         self._channel.write(question_frame(ticket, question))
@@ -83,7 +83,7 @@ class RemotePlane:
 
     def take(self, frame: Frame) -> None:
         """Deliver an answer or a refusal; none is wanted any more after a cancellation."""
-        future = self._waiting.pop(frame.ticket, None)
+        future, priority = self._waiting.pop(frame.ticket, (None, Priority.LOW))
         if future is None or future.done():
             return
         if frame.kind == Kind.ANSWER:
@@ -91,12 +91,12 @@ class RemotePlane:
             return
         code, text = _CODES[frame.fields["code"]], frame.fields["text"]
         if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            self._full, self._full_until_s = text, self._loop.time() + HOLD_S
+            self._full[priority] = text, self._loop.time() + HOLD_S
         future.set_exception(RefusedByDevice(code, text))
 
     def close(self) -> None:
         """Refuse the requests in progress: the device process has ended."""
-        for future in self._waiting.values():
+        for future, _ in self._waiting.values():
             if not future.done():
                 future.set_exception(RefusedByDevice(*_CLOSED))
         self._waiting.clear()

@@ -24,6 +24,7 @@ from inference_server.data_plane import DataPlane
 from inference_server.kserve import SERVICE, KServeServicer
 from inference_server.rest.answers import Answer, HttpRefusal, json_answer, message_json, refusal_answer
 from inference_server.rest.infer_bodies import HEADER_LENGTH, infer_answer, read_infer
+from zerofleet.contracts.priorities import announced
 from zerofleet.errors import Overloaded
 from zerofleet.rpc.errors import status_of
 from zerofleet.rpc.requests import RequestInterceptor
@@ -165,7 +166,7 @@ class Routes:
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request has {request.size_bytes} bytes, want at most {largest}"
             )
         if route == "infer":
-            self._plane.require_room()
+            self._plane.require_room(announced(request.headers.items()))
         if called != OPEN_METHOD:
             self._take(held, request.size_bytes)
         names = _Names(parts.get("model", ""), parts.get("version", ""))

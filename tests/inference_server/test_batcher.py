@@ -55,9 +55,9 @@ async def batcher() -> AsyncIterator[Batcher]:
         yield running
 
 
-def ask(batcher: Batcher, network: Echo, mark: int, *, rows: int = 2, expires_s: float = FOREVER):
+def ask(batcher: Batcher, network: Echo, mark: int, *, rows: int = 2, **settings):
     states = np.full((rows, 3), mark, np.uint8)
-    return batcher.evaluate(network, states, np.zeros((rows, 9), np.int16), expires_s=expires_s)
+    return batcher.evaluate(network, states, np.zeros((rows, 9), np.int16), **{"expires_s": FOREVER, **settings})
 
 
 async def occupy(batcher: Batcher, echo: Echo, group: asyncio.TaskGroup) -> asyncio.Task:

@@ -187,14 +187,14 @@ async def test_a_device_process_that_takes_nothing_costs_a_front_end_bounded_mem
             call.cancel()
             outcome = (await asyncio.gather(call, return_exceptions=True))[0]
             accepted += not isinstance(outcome, RefusedByDevice)
-        assert plane.full() is not None
+        assert plane.full(Priority.HIGH) is not None
         assert outcome.code is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert accepted + len(refused) == 64  # each refusal is counted
         assert CONGESTED_BYTES >> 20 <= accepted <= (CONGESTED_BYTES >> 20) + 2
         theirs.setblocking(False)
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(60):
-            while plane.full() is not None:
+            while plane.full(Priority.LOW) is not None:
                 await loop.sock_recv(theirs, 1 << 20)
         channel.close()
 

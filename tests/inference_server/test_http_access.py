@@ -112,7 +112,9 @@ async def test_without_a_token_the_body_is_not_read(open_wire):
         assert wire.server.http._routes._bounds._calls.bytes.taken == 0
 
 
-async def test_a_full_queue_refuses_requests_unread(open_wire, publish, positions, loader):
+async def test_a_full_queue_refuses_requests_unread_but_those_that_announce_high_priority(
+    open_wire, publish, positions, loader
+):
     publish()
     block = as_json(positions[0][:8], positions[1][:8])
     async with open_wire(max_queue_positions=8, **HTTP) as wire:
@@ -131,8 +133,11 @@ async def test_a_full_queue_refuses_requests_unread(open_wire, publish, position
                 assert "8 positions wait for the device" in refused.error
                 unread = await ask(address, post(b"x" * 1000)[:-1])
                 assert unread.status == 429
+                one = as_json(positions[0][:1], positions[1][:1]) | {"parameters": {"priority": 1}}
+                urgent = group.create_task(ask(address, json_request(one, "Zerofleet-Priority: 1")))
+                await until(lambda: wire.waiting_rows() == 9)
                 loader.gate.set()
-            assert waiting.result().status == 200
+            assert (waiting.result().status, urgent.result().status) == (200, 200)
         finally:
             loader.gate.set()
 

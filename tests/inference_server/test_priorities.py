@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference_server.queueing import ALERT_S, HIGH_SHARE, SLICE_S, Part, RequestQueue, Ticket
-from zerofleet.contracts.priorities import MAX_PRIORITY, Priority, level_of
-from zerofleet.errors import InvalidRequest
+from zerofleet.contracts.priorities import MAX_PRIORITY, Priority, announced, level_of
+from zerofleet.errors import InvalidRequest, Overloaded
 
 HIGH, LOW = Priority.HIGH, Priority.LOW
 MAX_BATCH = 64
@@ -51,8 +51,8 @@ def made_ticket(loop, rows: int, priority: Priority, network: Version, arrived_s
     return Ticket(network, states, legal, arrived_s, float("inf"), loop.create_future(), priority)
 
 
-def queue(*, max_delay_s: float = 0.0) -> RequestQueue:
-    return RequestQueue(max_batch=MAX_BATCH, max_delay_s=max_delay_s, max_rows=100_000)
+def queue(*, max_delay_s: float = 0.0, max_rows: int = 100_000) -> RequestQueue:
+    return RequestQueue(max_batch=MAX_BATCH, max_delay_s=max_delay_s, max_rows=max_rows)
 
 
 def alert_queue(ticket) -> RequestQueue:
@@ -235,6 +235,52 @@ def test_the_levels_are_those_of_triton():
     for number in (-1, MAX_PRIORITY + 1):
         with pytest.raises(InvalidRequest, match="want 0"):
             level_of(number)
+
+
+@pytest.mark.parametrize(
+    ("headers", "level"),
+    [
+        ([("zerofleet-priority", "1")], HIGH),
+        ([("x-request-id", "1"), ("zerofleet-priority", "1")], HIGH),
+        ([], LOW),
+        ([("zerofleet-priority", "2")], LOW),
+        ([("zerofleet-priority", "high")], LOW),
+        ([("zerofleet-priority", "1,1")], LOW),
+        ([("priority", "1")], LOW),
+    ],
+)
+def test_a_header_announces_high_priority_by_exactly_1(headers, level):
+    assert announced(headers) is level
+
+
+def test_an_eighth_beyond_the_bound_is_kept_for_high_priority(ticket):
+    waiting = queue(max_rows=128)
+    waiting.put(ticket(64, LOW))
+    waiting.put(ticket(64, LOW))
+    with pytest.raises(Overloaded, match=r"128 positions wait .* 1 more exceed 128"):
+        waiting.put(ticket(1, LOW))
+    waiting.put(ticket(16, HIGH))
+    assert (waiting.refusing(LOW), waiting.refusing(HIGH)) == (True, False)
+    with pytest.raises(Overloaded, match=r"144 positions wait .* 1 more exceed 144"):
+        waiting.put(ticket(1, HIGH))
+    assert waiting.refusing(HIGH)
+
+
+def test_high_priority_is_admitted_again_before_self_play(ticket):
+    waiting = queue(max_rows=128)
+    held = [ticket(8, LOW) for _ in range(16)]
+    for each in held:
+        waiting.put(each)
+    waiting.put(ticket(16, HIGH))
+    for priority in (LOW, HIGH):
+        with pytest.raises(Overloaded):
+            waiting.put(ticket(1, priority))
+    seen = []
+    while waiting.refusing(LOW):
+        seen.append((waiting.rows, waiting.refusing(HIGH)))
+        waiting.discard(held.pop())
+    assert seen == [(144, True), (136, True), (128, False), (120, False)]
+    assert waiting.rows == 112
 
 
 def test_rows_owed_to_self_play_are_forgotten_when_none_of_it_waits(ticket):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from inference_server.queueing import Part, RequestQueue, Ticket
+from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import Overloaded
 
 
@@ -129,16 +130,16 @@ async def test_once_a_request_did_not_fit_the_queue_refuses_until_an_eighth_of_i
     tickets = [ticket(8) for _ in range(16)]
     for each in tickets:
         waiting.put(each)
-    assert not waiting.refusing
+    assert not waiting.refusing(Priority.LOW)
     with pytest.raises(Overloaded):
         waiting.put(ticket(8))
-    assert waiting.refusing
+    assert waiting.refusing(Priority.LOW)
     waiting.discard(tickets[0])
-    assert waiting.refusing
+    assert waiting.refusing(Priority.LOW)
     waiting.discard(tickets[1])
-    assert not waiting.refusing
+    assert not waiting.refusing(Priority.LOW)
     waiting.put(ticket(8))
-    assert not waiting.refusing
+    assert not waiting.refusing(Priority.LOW)
 
 
 async def test_an_empty_queue_accepts_a_request_beyond_its_bound():

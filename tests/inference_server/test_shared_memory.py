@@ -174,9 +174,12 @@ async def test_requests_are_counted_as_those_over_grpc(near, address, leaves, lo
         assert await counted(evaluator) == await counted(other) == (1, 1)
 
 
-async def test_a_full_queue_refuses_requests_before_it_reads_them(open_near, publish, address, leaves, loader, knock):
+async def test_a_full_queue_refuses_requests_before_it_reads_them_but_those_of_high_priority(
+    open_near, publish, address, leaves, loader, knock
+):
     publish()
-    async with open_near(max_queue_positions=8) as wire, client(address) as evaluator:
+    person = client(address, priority=Priority.HIGH)
+    async with open_near(max_queue_positions=8) as wire, client(address) as evaluator, person:
         peer = knock()
         await peer.greet()
         async with held(loader, evaluator, leaves):
@@ -189,7 +192,9 @@ async def test_a_full_queue_refuses_requests_before_it_reads_them(open_near, pub
             peer.send(leaves)  # no positions were written: a server that reads them says INVALID_ARGUMENT
             assert (await peer.reply()).status == 8  # RESOURCE_EXHAUSTED
             assert refused._value.get() == before + 2
-        await waiting
+            urgent = asyncio.create_task(person.evaluate(first(leaves, 1), version=V1))
+            await until(lambda: wire.waiting_rows() == 9)
+        await asyncio.gather(waiting, urgent)
 
 
 async def test_a_retired_version_is_not_found_and_its_successor_answers(near, address, leaves, publish):

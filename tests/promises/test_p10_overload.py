@@ -18,6 +18,7 @@ from inference_server.batcher import Batcher
 from inference_server.queueing import RequestQueue
 from selfplay_worker.game_register import FinishedGame
 from selfplay_worker.publisher import Publisher
+from zerofleet.contracts.priorities import HIGH_PRIORITY_HEADER, PRIORITY_HEADER, Priority
 from zerofleet.errors import Overloaded
 from zerofleet.evaluators import kserve
 from zerofleet.evaluators.base import LeafBatch
@@ -45,33 +46,57 @@ async def test_p10_a_full_queue_refuses_at_once_and_stays_bounded():
         await batching.occupy(batcher, echo, group)
         waiting = [group.create_task(batching.ask(batcher, echo, 1, rows=25)) for _ in range(4)]
         await asyncio.sleep(0)
-        assert batcher.full is None
+        assert batcher.full(Priority.LOW) is None
         for _ in range(3):
             with pytest.raises(Overloaded):
                 await batching.ask(batcher, echo, 2, rows=1)
             assert batcher.waiting_rows == 100
-            assert batcher.full is not None
+            assert batcher.full(Priority.LOW) is not None
         echo.gate.set()
         await asyncio.wait(waiting)
-        assert batcher.full is None
+        assert batcher.full(Priority.LOW) is None
         assert (await batching.ask(batcher, echo, 3, rows=1)).output[1][0, 0] == 3
 
 
+async def test_p10_a_queue_that_self_play_fills_has_bounded_room_for_high_priority():
+    echo = batching.Echo()
+    async with (
+        asyncio.timeout(60),
+        Batcher(RequestQueue(max_batch=64, max_delay_s=0.0, max_rows=80)) as batcher,
+        asyncio.TaskGroup() as group,
+    ):
+        await batching.occupy(batcher, echo, group)
+        group.create_task(batching.ask(batcher, echo, 1, rows=80))
+        await asyncio.sleep(0)
+        person = group.create_task(batching.ask(batcher, echo, 2, rows=10, priority=Priority.HIGH))
+        await asyncio.sleep(0)
+        assert (person.done(), batcher.waiting_rows) == (False, 90)
+        with pytest.raises(Overloaded):
+            await batching.ask(batcher, echo, 3, rows=1, priority=Priority.HIGH)
+        echo.gate.set()
+        assert (await person).output[1][0, 0] == 2
+
+
 async def test_p10_while_the_queue_is_full_calls_are_refused_before_their_request_is_read():
-    full, reached = ["the queue is full"], []
+    full, reached = {Priority.LOW: "the queue is full", Priority.HIGH: None}, []
 
     async def continuation(details):
         reached.append(details.method)
         return "the handler"
 
-    async def asked(method: str):
-        return await interceptor.intercept_service(continuation, SimpleNamespace(method=method))
+    async def asked(method: str, *headers: tuple[str, str]):
+        details = SimpleNamespace(method=method, invocation_metadata=headers)
+        return await interceptor.intercept_service(continuation, details)
 
-    interceptor = AdmissionInterceptor(lambda: full[0])
+    interceptor = AdmissionInterceptor(full.get)
     assert await asked(METHOD) is interceptor._refusal
     assert interceptor._refusal.request_streaming  # grpc reads no message before the handler asks for one
     assert (await asked("/grpc.health.v1.Health/Check"), reached) == ("the handler", ["/grpc.health.v1.Health/Check"])
-    full[0] = None
+    assert await asked(METHOD, (PRIORITY_HEADER, "2")) is interceptor._refusal
+    assert await asked(METHOD, HIGH_PRIORITY_HEADER) == "the handler"
+    full[Priority.HIGH] = "the queue is full"
+    assert await asked(METHOD, HIGH_PRIORITY_HEADER) is interceptor._refusal
+    full[Priority.LOW] = None
     assert await asked(METHOD) == "the handler"
 
 

@@ -3,17 +3,24 @@
 0 stands for the default level, 1 is the highest level, larger numbers are lower levels, and a number beyond the last level
 means the default level. There are two levels: self-play, the default, needs throughput; matches, evaluations and people wait
 for one answer after another, so they need a short latency.
+
+A server with a full queue refuses calls before it reads their message, which holds the parameter. A caller of high priority
+therefore sends the header `PRIORITY_HEADER` as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
+from typing import Final
 
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["MAX_PRIORITY", "PRIORITY_PARAMETER", "Priority", "level_of"]
+__all__ = ["HIGH_PRIORITY_HEADER", "MAX_PRIORITY", "PRIORITY_HEADER", "PRIORITY_PARAMETER", "Priority", "announced", "level_of"]
 
 PRIORITY_PARAMETER = "priority"
+PRIORITY_HEADER: Final = "zerofleet-priority"
+"""Metadata of a call over gRPC, or header over HTTP, that announces the priority of its message."""
 MAX_PRIORITY = 2**64 - 1  # the parameter is an unsigned 64-bit number
 
 
@@ -26,6 +33,18 @@ class Priority(IntEnum):
     """Matches, the gate, the ladder, interactive play, analysis, accuracy."""
     LOW = 2
     """Self-play."""
+
+
+HIGH_PRIORITY_HEADER: Final = (PRIORITY_HEADER, str(int(Priority.HIGH)))
+"""Name and value that announce a message of high priority."""
+
+
+def announced(headers: Iterable[tuple[str, str | bytes]]) -> Priority:
+    """Return the priority that headers announce: `HIGH` for exactly `HIGH_PRIORITY_HEADER`, `LOW` for all else.
+
+    It decides whether a message is read while the queue is full; its parameter alone decides where it waits.
+    """
+    return Priority.HIGH if HIGH_PRIORITY_HEADER in headers else Priority.LOW
 
 
 def level_of(priority: int) -> Priority:

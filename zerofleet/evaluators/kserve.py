@@ -28,7 +28,7 @@ from zerofleet.contracts.naming import (
     head_tensor,
     require_model_name,
 )
-from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority
+from zerofleet.contracts.priorities import HIGH_PRIORITY_HEADER, PRIORITY_PARAMETER, Priority
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable, ZerofleetError
 from zerofleet.evaluators.addresses import may_have_replicas
 from zerofleet.evaluators.answers import check_answer, refuse_answer
@@ -126,9 +126,10 @@ class KServeEvaluator(ChannelClient):
         Each attempt may reach another replica, so a missing version is retried as well.
         """
         patience = Patience(self._retry_time_s, rng=self._rng)  # the wait for a slot counts
+        metadata = self._metadata if self._priority is not Priority.HIGH else (*self._metadata, HIGH_PRIORITY_HEADER)
         async with self._slots:
             return await self.repeated(
-                lambda: self._stub.ModelInfer(request, timeout=self._timeout_s, wait_for_ready=True, metadata=self._metadata),
+                lambda: self._stub.ModelInfer(request, timeout=self._timeout_s, wait_for_ready=True, metadata=metadata),
                 lambda failure: call_error(failure, target=self.target),
                 patience,
                 on_retry=self._on_retry,
