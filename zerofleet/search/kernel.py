@@ -15,7 +15,6 @@ import numpy as np
 from games import core
 from games.compiled import inlined, lean
 from games.kit.randomness import uniform
-from games.prefetch import prefetch
 from zerofleet.search import cache as positions
 from zerofleet.search.arena import FINISHED, SEARCHING, WAITING, Arena, Cache, History, Rows
 from zerofleet.search.compiled_settings import LOOK_AT_LEAVES, LOOK_AT_REPLIES, CompiledSettings
@@ -39,6 +38,7 @@ from zerofleet.search.tree import (
     keep_subtree,
     wide,
 )
+from zerofleet.search.window import WINDOW, descend_window, exceeds_cache, load_ahead, load_paths
 
 __all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree", "play_opening", "search_on", "settle"]
 
@@ -52,6 +52,7 @@ def new_tree(game: Any, arena: Arena, g: int) -> None:
     slot = arena.slots[g]
     slot.nodes = 0
     slot.edges = 0
+    slot.reached = ROOT
     add_node(game, tree_of(arena, g), slot, wide(NO_NODE), wide(NO_NODE))
 
 
@@ -226,26 +227,6 @@ def advance(game: Any, settings: CompiledSettings, arena: Arena, history: Histor
     return search_on(game, settings, arena, history, batch, (0, policy, value))
 
 
-@inlined
-def _load_ahead(arena: Arena, g: int) -> None:
-    """Ask for what the slots after g need first, so that it is in the processor's cache at their turn.
-
-    That is, of the second the root and the last node, which is the pending leaf, and of the next the leaf's parent.
-    """
-    slots = arena.slots.shape[0]
-    if g + 2 < slots:
-        slot, nodes, edges = arena.slots[g + 2], arena.nodes[g + 2], arena.edges[g + 2]
-        prefetch(nodes, wide(ROOT))
-        prefetch(nodes, wide(slot.nodes) - 1)
-        for e in range(0, 8, 3):  # three edges of two players are about a cache line
-            prefetch(edges, wide(e))
-            prefetch(edges, wide(slot.edges) - 1 - e)
-    if g + 1 < slots:
-        leaf = arena.nodes[g + 1, arena.slots[g + 1].nodes - 1]
-        prefetch(arena.nodes[g + 1], wide(leaf.parent))
-        prefetch(arena.edges[g + 1], wide(leaf.parent_edge))
-
-
 @lean
 def search_on(
     game: Any,
@@ -258,22 +239,31 @@ def search_on(
     """Absorb the last evaluations and run every searching slot until it waits for the network; return the rows of the batch.
 
     `answers`: number of rows of the last batch, policy and value as in `absorb`; without rows the pending slots wait on.
-    Both are done slot by slot: a tree is in the processor's cache once in place of twice for each batch.
+    Both are done window by window: a tree is in the processor's cache once in place of twice for each batch.
     """
     answered, policy, value = answers
     _fill_cache(batch, answered, policy, value)
     used = wide(0)
-    for g in range(arena.slots.shape[0]):
-        slot = arena.slots[g]
-        _load_ahead(arena, g)
-        if answered > 0 and slot.pending > 0:
-            _absorb_slot(arena, g, policy, value)
-        while slot.status == SEARCHING and slot.pending == 0:
-            used = _collect(game, settings, arena, g, batch, used)
-            if slot.pending == 0:
-                settle(game, arena, history, g, settings)
-            elif all_answered(arena, g):
-                expand_pending(arena, g)
+    together = exceeds_cache(arena)
+    width = WINDOW if together else 1
+    for first in range(0, arena.slots.shape[0], width):
+        after = min(first + width, arena.slots.shape[0])
+        if together:
+            load_paths(arena, first, after)
+        for g in range(first, after):
+            load_ahead(arena, g)
+            if answered > 0 and arena.slots[g].pending > 0:
+                _absorb_slot(arena, g, policy, value)
+        if together:
+            descend_window(game, settings, arena, first, after)
+        for g in range(first, after):
+            slot = arena.slots[g]
+            while slot.status == SEARCHING and slot.pending == 0:
+                used = _collect(game, settings, arena, g, batch, used)
+                if slot.pending == 0:
+                    settle(game, arena, history, g, settings)
+                elif all_answered(arena, g):
+                    expand_pending(arena, g)
     return used
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "evaluate",
     "expand",
     "expand_pending",
+    "new_child",
     "next_edge",
     "prepare_root",
     "request",
@@ -150,7 +151,7 @@ def next_edge(tree: Tree, slot: Any, settings: CompiledSettings, arena: Arena, i
 
 
 @inlined
-def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
+def new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
     """Return a new node for an edge followed for the first time."""
     state = tree.states[slot.nodes]
     copy(tree.states[index], state)
@@ -162,13 +163,17 @@ def _new_child(game: Any, tree: Tree, slot: Any, index: int, e: int) -> int:
 
 @inlined
 def descend(game: Any, tree: Tree, slot: Any, settings: CompiledSettings, arena: Arena) -> int:
-    """Descend from the root to a node that is not expanded, created if necessary; return its index."""
+    """Descend from the node reached so far, mostly the root, to one that is not expanded, created if necessary.
+
+    Return its index; the next descent begins at the root.
+    """
     nodes, edges = tree.nodes, tree.edges
-    index = wide(ROOT)
+    index = wide(slot.reached)
+    slot.reached = ROOT
     while nodes[index].kind == EXPANDED:
         e = next_edge(tree, slot, settings, arena, index)
         child = edges[e].child
-        index = child if child != NO_NODE else _new_child(game, tree, slot, index, e)
+        index = child if child != NO_NODE else new_child(game, tree, slot, index, e)
     return index
 
 
