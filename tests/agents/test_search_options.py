@@ -115,9 +115,9 @@ def test_the_search_of_measurements_is_stated_by_options_that_choose_it() -> Non
 
 
 def test_the_terms_of_a_match_name_its_search() -> None:
-    told = MatchSettings(simulations=16, options=parse_search("root=gumbel,c=2.5")).terms(TIC_TAC_TOE)
-    assert told["search"] == "root=gumbel,c=2.5"
-    assert told["root_policy"] == "gumbel"
+    told = MatchSettings(simulations=16, options=parse_search("root=gumbel,c=2.5,replies=false")).terms(TIC_TAC_TOE)
+    assert told["search"] == "root=gumbel,c=2.5,replies=false"
+    assert (told["root_policy"], told["prove_replies"]) == ("gumbel", False)
     assert MatchSettings().terms(TIC_TAC_TOE)["search"] == ""
 
 

@@ -74,8 +74,8 @@ async def held(loader: FakeLoader, evaluator: SharedMemoryEvaluator, batch: Leaf
         await asyncio.wait([task])
 
 
-def connected(address: str):
-    return connected_evaluator(address, GAME, transport="auto", retry_s=0.0, timeout_s=60.0)
+def connected(address: str, *, timeout_s: float = 60.0):
+    return connected_evaluator(address, GAME, transport="auto", retry_s=0.0, timeout_s=timeout_s)
 
 
 class Peer:

@@ -58,7 +58,8 @@ async def test_a_killed_server_is_unavailable_like_one_of_grpc_and_its_successor
     try:
         async with ModelControl(address, store=store) as control:
             await control.serve(MODEL, [1])
-        async with client(address) as evaluator, client(address, retry_s=600.0) as patient, connected(address) as auto:
+        turned = connected(address, timeout_s=10.0)  # to gRPC, where it waits this long for a server
+        async with client(address) as evaluator, client(address, retry_s=600.0) as patient, turned as auto:
             wanted = (await evaluator.evaluate(leaves, version=V1)).value
             for each in (patient, auto):
                 await each.evaluate(leaves, version=V1)

@@ -288,5 +288,6 @@ def test_the_terms_state_the_search_of_a_match(name, leaves, root):
         "leaves_per_game": leaves,
         "root_policy": root,
         "prove_values": True,
+        "prove_replies": True,
         "search": "",
     }

@@ -96,8 +96,8 @@ class MatchSettings:
     def terms(self, spec: GameSpec) -> dict[str, object]:
         """Return the settings that influence the moves of a model, as plain values."""
         search = self.search(spec)
-        told = {name: getattr(search, name) for name in ("simulations", "leaves_per_game", "root_policy", "prove_values")}
-        return told | {"search": str(self.options)}
+        names = ("simulations", "leaves_per_game", "root_policy", "prove_values", "prove_replies")
+        return {name: getattr(search, name) for name in names} | {"search": str(self.options)}
 
 
 async def play_games(
