@@ -290,7 +290,7 @@ class SimGatekeeperClient(GatekeeperClient):
 
     def __init__(self, network: Network, *, rng: random.Random) -> None:
         self.target, self._known_as = "gatekeeper", None
-        self._token_metadata = ()
+        self._own_metadata = ()
         self._timeout_s = 10.0
         self._rng = rng
         self._channel: Any = _Channel(network)

@@ -74,7 +74,8 @@ class KServeEvaluator(ChannelClient):
         rng: random.Random | None = None,
     ) -> None:
         self._model = require_model_name(model)  # before there is a channel to close
-        super().__init__(target, open_inference_channel(target, tls), token, tls)
+        headers = (HIGH_PRIORITY_HEADER,) if priority is Priority.HIGH else ()
+        super().__init__(target, open_inference_channel(target, tls), token, tls, headers=headers)
         self._timeout_s = timeout_s
         self._retry_s = retry_s
         self._max_rows = max_rows
@@ -126,10 +127,9 @@ class KServeEvaluator(ChannelClient):
         Each attempt may reach another replica, so a missing version is retried as well.
         """
         patience = Patience(self._retry_time_s, rng=self._rng)  # the wait for a slot counts
-        metadata = self._metadata if self._priority is not Priority.HIGH else (*self._metadata, HIGH_PRIORITY_HEADER)
         async with self._slots:
             return await self.repeated(
-                lambda: self._stub.ModelInfer(request, timeout=self._timeout_s, wait_for_ready=True, metadata=metadata),
+                lambda: self._stub.ModelInfer(request, timeout=self._timeout_s, wait_for_ready=True, metadata=self._metadata),
                 lambda failure: call_error(failure, target=self.target),
                 patience,
                 on_retry=self._on_retry,

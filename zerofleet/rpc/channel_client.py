@@ -39,17 +39,19 @@ class ChannelClient:
         tls: Tls = PLAIN,
         *,
         known_as: str | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
     ) -> None:
+        """`headers`: further metadata of every call."""
         self.target = target
         self._channel = channel
-        self._token_metadata = token_metadata(token)
+        self._own_metadata = (*token_metadata(token), *headers)
         self._tls = tls
         self._known_as = known_as
 
     @property
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        """Metadata of a call: the token, request id and traceparent."""
-        return outgoing(self._token_metadata)
+        """Metadata of a call: the token, further headers, request id and traceparent."""
+        return outgoing(self._own_metadata)
 
     async def __aenter__(self) -> Self:
         return self

@@ -19,8 +19,6 @@ from zerofleet.search.tree import edge_dtype, node_dtype
 __all__ = ["FINISHED", "IDLE", "SEARCHING", "WAITING", "Arena", "Cache", "History", "Rows", "allocate", "records", "slot_dtype"]
 
 IDLE, SEARCHING, WAITING, FINISHED = range(4)
-ALONG, AT_END = -1, -2
-"""States of a descent in a window of slots (`zerofleet.search.window`): on its way, ended at a node."""
 
 
 def slot_dtype(players: int) -> np.dtype[Any]:
@@ -42,7 +40,7 @@ def slot_dtype(players: int) -> np.dtype[Any]:
             ("nodes", np.int32),
             ("edges", np.int32),
             ("reached", np.int32),  # node from which the present descent goes on
-            ("next_edge", np.int32),  # its edge to a new node, or ALONG or AT_END
+            ("next_edge", np.int32),  # its edge to a new node, or a state of `zerofleet.search.window`
             ("ply", np.int32),
             ("budget", np.int32),  # visits of the root's children that complete the search
             ("version", np.int64),  # model version of the tree

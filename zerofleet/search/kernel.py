@@ -22,7 +22,7 @@ from zerofleet.search.decide import choose_move, note_search
 from zerofleet.search.look_ahead import Ahead, claim_win, look_ahead, rule_out_losses
 from zerofleet.search.proof import is_proven, moves_left, prove_above
 from zerofleet.search.repetition import cut_repetition, remember
-from zerofleet.search.simulate import ANSWERED, all_answered, descend, evaluate, expand_pending, request, tree_of
+from zerofleet.search.simulate import ANSWERED, all_answered, descend, evaluate, expand_pending, has_budget, request, tree_of
 from zerofleet.search.tree import (
     EXPANDED,
     NO_NODE,
@@ -195,7 +195,7 @@ def _collect(game: Any, settings: CompiledSettings, arena: Arena, g: int, batch:
             look_ahead(game, tree.nodes, tree.edges, tree.states[ROOT], ahead)
             slot.looked = 1
             _end_if_decided(tree.nodes, tree.edges, slot)
-        if slot.pending >= settings.leaves_per_game or root.visits - 1 + root.flight >= slot.budget:
+        if slot.pending >= settings.leaves_per_game or not has_budget(slot, root):
             break
         index = descend(game, tree, slot, settings, arena)
         node = tree.nodes[index]

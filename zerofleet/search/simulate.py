@@ -36,6 +36,7 @@ __all__ = [
     "evaluate",
     "expand",
     "expand_pending",
+    "has_budget",
     "new_child",
     "next_edge",
     "prepare_root",
@@ -133,6 +134,12 @@ def prepare_root(tree: Tree, slot: Any, settings: CompiledSettings) -> None:
     for i in range(count):
         edge = tree.edges[root.edge_start + i]
         edge.prior = (1.0 - settings.dirichlet_fraction) * edge.prior + settings.dirichlet_fraction * tree.weights[i] / total
+
+
+@inlined
+def has_budget(slot: Any, root: Any) -> bool:
+    """Return whether the visits and pending leaves below a root are fewer than the budget of its search."""
+    return root.visits - 1 + root.flight < slot.budget  # type: ignore[no-any-return]
 
 
 @inlined

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from games.compiled import inlined
 from games.prefetch import prefetch
-from zerofleet.search.arena import ALONG, AT_END, SEARCHING, Arena
+from zerofleet.search.arena import SEARCHING, Arena
 from zerofleet.search.compiled_settings import CompiledSettings
-from zerofleet.search.simulate import new_child, next_edge, tree_of
+from zerofleet.search.simulate import has_budget, new_child, next_edge, tree_of
 from zerofleet.search.tree import EXPANDED, NO_NODE, ROOT, wide
 
 __all__ = ["CACHE_BYTES", "WINDOW", "descend_window", "exceeds_cache", "load_ahead", "load_paths"]
@@ -32,6 +34,8 @@ WINDOW = 8
 CACHE_BYTES = 8 << 20
 """Allocated trees of a block that descends in windows: with 400 simulations a move, more than 64 games of Connect Four."""
 
+_ALONG, _AT_END = -1, -2  # states of a descent in place of an edge to a new node: on its way, ended at a node
+
 _LINE = 3  # edges in a line of the cache, about: those of two players are 28 bytes
 _NEAR = 3 * _LINE  # edges to ask for: the processor itself goes on to the lines behind them
 
@@ -40,6 +44,13 @@ _NEAR = 3 * _LINE  # edges to ask for: the processor itself goes on to the lines
 def exceeds_cache(arena: Arena) -> bool:
     """Return whether the trees of a block exceed the caches of a core, so that windows take less time than they cost."""
     return arena.nodes.nbytes + arena.edges.nbytes > CACHE_BYTES
+
+
+@inlined
+def _load_edges(edges: np.ndarray, first: int) -> None:
+    """Ask for the edges of a node from the first one on."""
+    for e in range(0, _NEAR, _LINE):
+        prefetch(edges, first + e)
 
 
 @inlined
@@ -53,9 +64,8 @@ def load_ahead(arena: Arena, g: int) -> None:
         slot, nodes, edges = arena.slots[g + 2], arena.nodes[g + 2], arena.edges[g + 2]
         prefetch(nodes, wide(ROOT))
         prefetch(nodes, wide(slot.nodes) - 1)
-        for e in range(0, _NEAR, _LINE):
-            prefetch(edges, wide(e))
-            prefetch(edges, wide(slot.edges) - 1 - e)
+        _load_edges(edges, wide(0))
+        _load_edges(edges, wide(slot.edges) - 1 - (_NEAR - _LINE))  # the last of them
     if g + 1 < slots:
         leaf = arena.nodes[g + 1, arena.slots[g + 1].nodes - 1]
         prefetch(arena.nodes[g + 1], wide(leaf.parent))
@@ -91,20 +101,18 @@ def descend_window(game: Any, settings: CompiledSettings, arena: Arena, first: i
     going = 0
     for g in range(first, after):
         slot = arena.slots[g]
-        slot.next_edge = ALONG if _is_ready(settings, arena, g) else AT_END
-        going += slot.next_edge == ALONG
+        slot.next_edge = _ALONG if _is_ready(settings, arena, g) else _AT_END
+        going += slot.next_edge == _ALONG
     while going > 0:
         for g in range(first, after):
             slot, edges = arena.slots[g], arena.edges[g]
-            if slot.next_edge == ALONG:
-                start = wide(arena.nodes[g, slot.reached].edge_start)
-                for e in range(0, _NEAR, _LINE):
-                    prefetch(edges, start + e)
+            if slot.next_edge == _ALONG:
+                _load_edges(edges, wide(arena.nodes[g, slot.reached].edge_start))
         going = 0
         for g in range(first, after):
-            if arena.slots[g].next_edge == ALONG:
+            if arena.slots[g].next_edge == _ALONG:
                 _take_level(game, settings, arena, g)
-                going += arena.slots[g].next_edge == ALONG
+                going += arena.slots[g].next_edge == _ALONG
     for g in range(first, after):
         slot = arena.slots[g]
         if slot.next_edge >= 0:
@@ -117,7 +125,7 @@ def _is_ready(settings: CompiledSettings, arena: Arena, g: int) -> bool:
     slot, root = arena.slots[g], arena.nodes[g, ROOT]
     if slot.status != SEARCHING or slot.pending > 0 or root.kind != EXPANDED:
         return False
-    return (slot.looked or not settings.proofs) and root.visits - 1 + root.flight < slot.budget
+    return (slot.looked or not settings.proofs) and has_budget(slot, root)
 
 
 @inlined
@@ -126,7 +134,7 @@ def _take_level(game: Any, settings: CompiledSettings, arena: Arena, g: int) -> 
     slot, tree = arena.slots[g], tree_of(arena, g)
     index = wide(slot.reached)
     if tree.nodes[index].kind != EXPANDED:
-        slot.next_edge = AT_END
+        slot.next_edge = _AT_END
         return
     edge = next_edge(tree, slot, settings, arena, index)
     child = wide(tree.edges[edge].child)
@@ -138,5 +146,4 @@ def _take_level(game: Any, settings: CompiledSettings, arena: Arena, g: int) -> 
     prefetch(tree.states[index], wide(0))
     prefetch(tree.states[slot.nodes], wide(0))
     prefetch(tree.nodes, wide(slot.nodes))
-    for e in range(0, _NEAR, _LINE):
-        prefetch(tree.edges, wide(slot.edges) + e)
+    _load_edges(tree.edges, wide(slot.edges))
