@@ -19,8 +19,8 @@ import numpy as np
 from games.compiled import lean
 from selfplay_worker.game_walk import GameWalk, walk
 from zerofleet.contracts.endings import ENDINGS, Ending, ending_of
-from zerofleet.contracts.played import FULL_SEARCH, REDUCED
-from zerofleet.search import PlayedGame, SearchedMove
+from zerofleet.contracts.played import FULL_SEARCH, REDUCED, Searches
+from zerofleet.search import PlayedGame
 
 __all__ = ["ENDINGS", "LINE_PLIES", "Diagnostics", "Figures", "GameFacts", "warm_up"]
 
@@ -181,51 +181,64 @@ class _Window(Generic[Key]):
 
 def warm_up() -> None:
     """Load the compiled code, or compile it."""
-    _sum_entropies(np.ones(1), np.ones(1, dtype=np.int64))
+    _note_targets(Searches.of(()))
 
 
 def _facts(played: PlayedGame, walked: GameWalk) -> GameFacts:
-    targets = [move for move in played.searched if move.flags & FULL_SEARCH]
-    reduced = sum(bool(move.flags & REDUCED) for move in targets)
+    searches = Searches.of(played.searched)
+    samples, reduced, entropy = _note_targets(searches)
     return GameFacts(
-        ending=_ending(played),
+        ending=ending_of(
+            played.game.spec(),
+            plies=len(played.moves),
+            has_resigned=played.resigned_seat is not None,
+            has_reduced=bool((searches.flags & REDUCED).any()),
+        ),
         plies=len(played.moves),
         wins_taken=walked.wins_taken,
         wins_overlooked=walked.wins_overlooked,
-        samples=len(targets) - reduced,
+        samples=samples,
         reduced_samples=reduced,
-        target_entropy=_entropy(targets),
+        target_entropy=entropy,
     )
 
 
-def _ending(played: PlayedGame) -> Ending:
-    return ending_of(
-        played.game.spec(),
-        plies=len(played.moves),
-        has_resigned=played.resigned_seat is not None,
-        has_reduced=any(move.flags & REDUCED for move in played.searched),
-    )
-
-
-def _entropy(moves: Sequence[SearchedMove]) -> float:
-    """Return the sum of the entropies of policy targets, in nats."""
-    if not moves:
-        return 0.0
-    weights = [move.target if len(move.target) else move.visits for move in moves]
-    lengths = [len(row) for row in weights]
-    return float(_sum_entropies(np.concatenate(weights).astype(np.float64), np.array(lengths, dtype=np.int64)))
+def _note_targets(searches: Searches) -> tuple[int, int, float]:
+    """Return the numbers of policy targets of full and of reduced weight, and the sum of the entropies of both, in nats."""
+    visits, targets = (searches.start, searches.visits), (searches.target_start, searches.target)
+    found: tuple[int, int, float] = _sum_targets(searches.flags, visits, targets)
+    return found
 
 
 @lean
-def _sum_entropies(weights: np.ndarray, lengths: np.ndarray) -> float:
-    """Return the sum of the entropies of rows of weights (float64, one after the other) with lengths (int64 [n]), in nats."""
-    found, first = 0.0, 0
-    for length in lengths:
-        total = 0.0
-        for i in range(first, first + length):
-            total += weights[i]
-        for i in range(first, first + length):
-            if weights[i] > 0.0:
-                found -= weights[i] / total * np.log(weights[i] / total)
-        first += length
+def _sum_targets(
+    flags: np.ndarray, visits: tuple[np.ndarray, np.ndarray], targets: tuple[np.ndarray, np.ndarray]
+) -> tuple[int, int, float]:
+    """Return `_note_targets` of columns of `Searches`."""
+    samples, reduced, entropy = 0, 0, 0.0
+    for row in range(flags.size):
+        if not flags[row] & FULL_SEARCH:
+            continue
+        if flags[row] & REDUCED:
+            reduced += 1
+        else:
+            samples += 1
+        start, target = targets
+        if start[row] < start[row + 1]:
+            entropy += _entropy(target[start[row] : start[row + 1]])
+        else:
+            start, visited = visits
+            entropy += _entropy(visited[start[row] : start[row + 1]])
+    return samples, reduced, entropy
+
+
+@lean
+def _entropy(weights: np.ndarray) -> float:
+    """Return the entropy of weights (numbers [n]) in nats."""
+    total, found = 0.0, 0.0
+    for weight in weights:
+        total += weight
+    for weight in weights:
+        if weight > 0:
+            found -= weight / total * np.log(weight / total)
     return found

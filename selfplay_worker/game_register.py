@@ -14,8 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
+from prometheus_client import Counter
 
-from selfplay_worker.diagnostics import Diagnostics, Figures
+from selfplay_worker.diagnostics import ENDINGS, Diagnostics, Figures
 from selfplay_worker.resignation import ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
 from zerofleet.contracts.records import encode_record, new_uid
@@ -63,6 +64,12 @@ class GameRegister:
         self._log = structlog.get_logger().bind()  # for lines of every game: an unbound logger is made anew for each
         self._wins = {outcome: metrics.WINS_IN_ONE.labels(outcome=outcome) for outcome in ("taken", "overlooked")}
         self._samples = {weight: metrics.SELFPLAY_SAMPLES.labels(weight=weight) for weight in ("full", "reduced")}
+        self._ended = {ending: metrics.GAMES_ENDED.labels(ending=ending) for ending in ENDINGS}
+        self._finished: dict[tuple[str, str], Counter] = {}  # by game and outcome; `labels` costs as much as ten counts
+        metrics.RESIGNED_GAMES.set_function(lambda: self.figures.resigned_ratio)
+        metrics.TARGET_ENTROPY.set_function(lambda: self.figures.target_entropy)
+        metrics.DISTINCT_OPENINGS.set_function(lambda: self.figures.distinct_openings_ratio)
+        metrics.NEW_POSITIONS.set_function(lambda: self.figures.new_positions_ratio)
 
     def begin(self, version: int) -> Ticket:
         """Return the ticket of a new game."""
@@ -85,26 +92,29 @@ class GameRegister:
         """Close a game that was played to its end; return its record for the stream."""
         self._resignation.finished(ticket.number, played)
         metrics.GAMES_ACTIVE.dec()
-        metrics.GAMES_FINISHED.labels(game=played.game.spec().name, outcome=outcome_of(played.scores)).inc()
-        self._count(played)
+        outcome = outcome_of(played.scores)
+        self._count(played, outcome)
         self._log.debug("game.finished", game_uid=ticket.uid, plies=len(played.moves), version=ticket.version)
-        tracing.note(ticket.span, plies=len(played.moves), outcome=outcome_of(played.scores))
+        tracing.note(ticket.span, plies=len(played.moves), outcome=outcome)
         ticket.span.end()
         payload = encode_record(played, worker_id=self._worker, uid=ticket.uid)
         return FinishedGame(ticket.uid, payload, traceparent=tracing.traceparent(ticket.span))
 
-    def _count(self, played: PlayedGame) -> None:
+    def _count(self, played: PlayedGame, outcome: str) -> None:
+        labels = played.game.spec().name, outcome
+        if labels not in self._finished:
+            self._finished[labels] = metrics.GAMES_FINISHED.labels(*labels)
+        self._finished[labels].inc()
         facts = self._diagnostics.note(played)
-        metrics.GAMES_ENDED.labels(ending=facts.ending).inc()
-        self._wins["taken"].inc(facts.wins_taken)
-        self._wins["overlooked"].inc(facts.wins_overlooked)
-        self._samples["full"].inc(facts.samples)
-        self._samples["reduced"].inc(facts.reduced_samples)
-        figures = self._diagnostics.figures
-        metrics.RESIGNED_GAMES.set(figures.resigned_ratio)
-        metrics.TARGET_ENTROPY.set(figures.target_entropy)
-        metrics.DISTINCT_OPENINGS.set(figures.distinct_openings_ratio)
-        metrics.NEW_POSITIONS.set(figures.new_positions_ratio)
+        self._ended[facts.ending].inc()
+        for counter, count in (
+            (self._wins["taken"], facts.wins_taken),
+            (self._wins["overlooked"], facts.wins_overlooked),
+            (self._samples["full"], facts.samples),
+            (self._samples["reduced"], facts.reduced_samples),
+        ):
+            if count:
+                counter.inc(count)
 
     @property
     def figures(self) -> Figures:

@@ -28,7 +28,7 @@ import numpy as np
 from games import core, positions
 from games.compiled import compiled
 from games.core import Game, State
-from games.kit.randomness import uniform_int
+from games.kit.randomness import mix64, uniform, uniform_int
 from selfplay_worker.past_games import PastGames
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.base import LeafBatch
@@ -41,6 +41,7 @@ OpeningKind: TypeAlias = Literal["uniform", "deep", "forked", "balanced"]
 
 # Separate the randomness of openings from other draws from the seed of a game; 2 is the agents of a warm start.
 _STREAM, _MIXTURE_STREAM, _CHOICE_STREAM = 1, 3, 4
+_STREAM_SHIFT = 56  # seeds end below 2^63, and mixing makes their neighbours unlike
 _TRIES = 200
 """Redraws of a deep opening. A quarter of random tic-tac-toe games lasts 9 plies; no other game ends so early so often."""
 
@@ -73,7 +74,6 @@ class Openings:
         self._game = game
         self._settings = settings
         self._past = PastGames(game, capacity=settings.forked_opening_games)
-        self._legal = np.zeros(game.spec().max_legal, dtype=np.int16)
         _require_suitable(game, settings)
 
     def warm_up(self) -> None:
@@ -81,14 +81,17 @@ class Openings:
 
         Raises `ConfigurationError` if that is too long.
         """
-        start = positions.new_state(self._game)
-        self._try_line(0, np.random.default_rng(0), plies=1)
+        start, word = positions.new_state(self._game), _generator(0, _MIXTURE_STREAM)
+        _ = uniform(word), uniform_int(word, 1)
+        self._try_line(0, word, plies=1)
         end = positions.replay(self._game, positions.legal(self._game, start)[:1])
         core.is_over(self._game, end)
         _leaves(self._game, [start])
         core.play(self._game, start, positions.legal(self._game, start)[0])
+        if self._settings.forked_opening_share > 0.0:
+            self._past.warm_up()
         if self._settings.deep_opening_share + self._settings.balanced_opening_share > 0.0:
-            self._random_line(0, np.random.default_rng(0), plies=self._settings.deep_opening_plies[1])
+            self._random_line(0, word, plies=self._settings.deep_opening_plies[1])
 
     def draft(self, seed: int) -> Draft:
         """Return the opening of the game with this seed; one kind is drawn by the shares.
@@ -97,61 +100,58 @@ class Openings:
         random play nearly always ends before the plies of a deep opening.
         """
         settings = self._settings
-        rng = np.random.default_rng([seed, _MIXTURE_STREAM])
-        drawn = rng.random() - settings.deep_opening_share
+        word = _generator(seed, _MIXTURE_STREAM)
+        drawn = uniform(word) - settings.deep_opening_share
         if drawn < 0.0:
-            return Draft("deep", (self._random_line(seed, rng, plies=self._deep_plies(rng)),))
+            return Draft("deep", (self._random_line(seed, word, plies=self._deep_plies(word)),))
         drawn -= settings.balanced_opening_share
         if drawn < 0.0:
-            return self._balanced(seed, rng)
+            return self._balanced(seed, word)
         drawn -= settings.forked_opening_share
-        if drawn < 0.0 and (found := self._forked(seed, rng)) is not None:
+        if drawn < 0.0 and (found := self._forked(seed, word)) is not None:
             return found
-        return Draft("uniform", (self._uniform(seed, rng),))
+        return Draft("uniform", (self._uniform(seed, word),))
 
     def remember(self, played: PlayedGame) -> None:
         """Keep a finished game for forks, in place of the oldest if there are too many."""
         if self._settings.forked_opening_share > 0.0:
             self._past.add(played)
 
-    def _uniform(self, seed: int, rng: np.random.Generator) -> tuple[int, ...]:
+    def _uniform(self, seed: int, word: np.ndarray) -> tuple[int, ...]:
         """Return 0 to `opening_plies` random moves after which the game is not over."""
         most = self._settings.opening_plies
         if self._settings.decided_openings == "cut":
             return tuple(random_opening(self._game, seed=seed, most_plies=most))
         for _ in range(_TRIES):
-            if (line := self._try_line(seed, rng, plies=int(rng.integers(most + 1)))) is not None:
+            if (line := self._try_line(seed, word, plies=uniform_int(word, most + 1))) is not None:
                 return line
         raise ConfigurationError(
             f"selfplay.opening_plies={most}: {_TRIES} random openings of {self._game.spec().name} ended the game; lower it"
         )
 
-    def _deep_plies(self, rng: np.random.Generator) -> int:
+    def _deep_plies(self, word: np.ndarray) -> int:
         fewest, most = self._settings.deep_opening_plies
-        return int(rng.integers(fewest, most + 1))
+        return fewest + uniform_int(word, most + 1 - fewest)
 
-    def _random_line(self, seed: int, rng: np.random.Generator, *, plies: int) -> tuple[int, ...]:
+    def _random_line(self, seed: int, word: np.ndarray, *, plies: int) -> tuple[int, ...]:
         """Return uniformly random moves after which the game is not over; a line that ends it is redrawn."""
         for _ in range(_TRIES):
-            if (line := self._try_line(seed, rng, plies=plies)) is not None:
+            if (line := self._try_line(seed, word, plies=plies)) is not None:
                 return line
         raise ConfigurationError(
             f"selfplay.deep_opening_plies={list(self._settings.deep_opening_plies)}: {_TRIES} random games of "
             f"{self._game.spec().name} ended within {plies} plies; lower it"
         )
 
-    def _try_line(self, seed: int, rng: np.random.Generator, *, plies: int) -> tuple[int, ...] | None:
+    def _try_line(self, seed: int, word: np.ndarray, *, plies: int) -> tuple[int, ...] | None:
         """Return uniformly random moves; None if they end the game."""
-        moves = np.zeros(plies, dtype=np.int32)
-        state = positions.new_state(self._game, seed)
-        word = rng.integers(2**64, size=1, dtype=np.uint64)
-        goes_on = _play_randomly(self._game, state, word, self._legal, moves)
-        return tuple(moves.tolist()) if goes_on else None
+        line = _random_moves(self._game, seed, word, plies)
+        return tuple(line) if len(line) == plies else None
 
-    def _balanced(self, seed: int, rng: np.random.Generator) -> Draft:
+    def _balanced(self, seed: int, word: np.ndarray) -> Draft:
         settings = self._settings
         lines = tuple(
-            self._random_line(seed, rng, plies=self._deep_plies(rng)) for _ in range(settings.balanced_opening_choices)
+            self._random_line(seed, word, plies=self._deep_plies(word)) for _ in range(settings.balanced_opening_choices)
         )
         if len(lines) == 1:
             return Draft("balanced", lines)
@@ -159,8 +159,8 @@ class Openings:
         pick = partial(_draw_equal, seed=seed, sharpness=settings.balanced_opening_sharpness)
         return Draft("balanced", lines, _leaves(self._game, ends), pick)
 
-    def _forked(self, seed: int, rng: np.random.Generator) -> Draft | None:
-        fork = self._past.fork(seed, rng, choices=self._settings.forked_opening_choices)
+    def _forked(self, seed: int, word: np.ndarray) -> Draft | None:
+        fork = self._past.fork(seed, word, choices=self._settings.forked_opening_choices)
         if fork is None:
             return None
         lines = tuple((*fork.moves, choice) for choice in fork.choices)
@@ -177,18 +177,22 @@ def random_opening(game: Game, *, seed: int, most_plies: int) -> list[int]:
 
     The number of plies is uniform; a move that would end the game is left out.
     """
-    if not most_plies:
-        return []
-    rng = np.random.default_rng([seed, _STREAM])
-    state = positions.new_state(game, seed)
-    moves: list[int] = []
-    for _ in range(int(rng.integers(most_plies + 1))):
-        legal = positions.legal(game, state)
-        moves.append(legal[int(rng.integers(len(legal)))])
-        core.play(game, state, moves[-1])
-        if core.is_over(game, state):
-            return moves[:-1]
-    return moves
+    word = _generator(seed, _STREAM)
+    return _random_moves(game, seed, word, uniform_int(word, most_plies + 1))
+
+
+def _random_moves(game: Game, seed: int, word: np.ndarray, plies: int) -> list[int]:
+    """Return random moves from the start of the game with that seed: `plies`, or as many as do not end it."""
+    spec, moves = game.spec(), np.empty(plies, dtype=np.int32)
+    legal = np.empty(spec.max_legal, dtype=np.int16)
+    played = _play_randomly(game, positions.new_state(game, seed), word, legal, moves)
+    line: list[int] = moves[:played].tolist()
+    return line
+
+
+def _generator(seed: int, stream: int) -> np.ndarray:
+    """Return a generator of `games.kit.randomness` for one of the uses of a game's seed, uint64 [1]."""
+    return np.array([mix64(np.uint64(seed ^ stream << _STREAM_SHIFT))], dtype=np.uint64)
 
 
 def _require_suitable(game: Game, settings: SelfPlaySettings) -> None:
@@ -210,18 +214,18 @@ def _require_suitable(game: Game, settings: SelfPlaySettings) -> None:
 
 
 @compiled
-def _play_randomly(game: Any, state: State, word: np.ndarray, legal: np.ndarray, moves: np.ndarray) -> bool:
-    """Play random actions in place, write them into `moves` (int32 [n]), and return whether the game is not over then.
+def _play_randomly(game: Any, state: State, word: np.ndarray, legal: np.ndarray, moves: np.ndarray) -> int:
+    """Play random actions in place and write them into `moves` (int32 [n]) until it is full or the game over.
 
-    `word` (uint64 [1]) is the generator, `legal` (int16 [L]) a workspace.
+    Return the number of moves, without one that ended the game. `word` (uint64 [1]) is the generator, `legal` (int16 [L]) a
+    workspace.
     """
     for ply in range(moves.size):
-        count = core.legal_actions(game, state, legal)
-        if count == 0:
-            return False
-        moves[ply] = legal[uniform_int(word, count)]
+        moves[ply] = legal[uniform_int(word, core.legal_actions(game, state, legal))]
         core.play(game, state, moves[ply])
-    return not core.is_over(game, state)
+        if core.is_over(game, state):
+            return ply
+    return moves.size
 
 
 def _leaves(game: Game, ends: Sequence[State]) -> LeafBatch:
@@ -239,9 +243,8 @@ def _draw_equal(value: np.ndarray, *, seed: int, sharpness: float) -> int:
 
     The gap is that between the best and the worst player; half of it is the absolute value of a two-player position.
     """
-    weights = np.exp(-sharpness * 0.5 * np.ptp(value.astype(np.float64), axis=1))
-    rng = np.random.default_rng([seed, _CHOICE_STREAM])
-    return int(rng.choice(len(weights), p=weights / weights.sum()))
+    sums = np.cumsum(np.exp(-sharpness * 0.5 * np.ptp(value.astype(np.float64), axis=1)))
+    return min(int(np.searchsorted(sums, uniform(_generator(seed, _CHOICE_STREAM)) * sums[-1], side="right")), len(sums) - 1)
 
 
 def _best_for(columns: np.ndarray, value: np.ndarray) -> int:

@@ -20,6 +20,7 @@ from collections import deque
 import numpy as np
 
 from games import positions
+from zerofleet.contracts.played import Searches
 from zerofleet.search import PlayedGame
 
 __all__ = ["NEVER", "ResignationCalibration"]
@@ -109,10 +110,11 @@ class ResignationCalibration:
         The search also requires that its best move is no better than t, unless the loss is proven. The root's value alone
         finds resignations no later and therefore errs on the careful side.
         """
-        outcomes = np.zeros(len(self._thresholds), dtype=np.int8)
-        movers = positions.movers(played.game, played.moves, played.seed)
-        for move in played.searched:
-            seat = movers[move.ply]
-            crossed = (outcomes == _NONE) & (self._thresholds >= move.root_value[seat])
-            outcomes[crossed] = _RIGHT if played.scores[seat] <= LOST else _FALSE
-        return outcomes
+        searches = Searches.of(played.searched)
+        movers = np.array(positions.movers(played.game, played.moves, played.seed), dtype=np.int64)[searches.ply]
+        lowest = np.minimum.accumulate(searches.root_value[np.arange(len(searches)), movers].astype(np.float64))
+        first = np.searchsorted(-lowest, -self._thresholds)  # of each threshold: the search that would resign first
+        has_lost = np.append([played.scores[seat] <= LOST for seat in movers], False)
+        outcomes = np.where(has_lost[first], _RIGHT, _FALSE)
+        outcomes[first == len(searches)] = _NONE
+        return outcomes.astype(np.int8)

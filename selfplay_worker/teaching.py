@@ -104,7 +104,7 @@ def one_hot(ply: int, action: int) -> SearchedMove:
 
 def shares_of_target(ply: int, legal: list[int], policy: np.ndarray) -> SearchedMove:
     """Return the target of a policy over the legal moves, float [n], in integer units that sum to one exactly."""
-    units = fixed_points(policy[None].astype(np.float64))[0]
+    units = fixed_points(policy.astype(np.float64))
     kept = np.flatnonzero(units)
     return _taught(ply, np.array(legal)[kept], np.zeros(len(kept)), units[kept])
 

@@ -13,6 +13,7 @@ from selfplay_worker import diagnostics, game_walk
 from selfplay_worker.openings import Openings
 from selfplay_worker.opposition import make_opponents
 from selfplay_worker.settings import WorkerSettings
+from zerofleet.contracts.records import searches
 from zerofleet.search import warm_up as warm_up_search
 from zerofleet.search.afterstates.warmup import warm_up as warm_up_afterstates
 from zerofleet.search.afterstates.warmup import warm_up_action_values
@@ -31,6 +32,7 @@ def warm_up(game: Game, settings: WorkerSettings, openings: Openings) -> None:
     openings.warm_up()
     game_walk.warm_up(game)
     diagnostics.warm_up()
+    searches.warm_up()
     if settings.selfplay.mode == "afterstates":
         warm_up_afterstates(game, settings.afterstates)
     elif settings.selfplay.mode == "action_values":

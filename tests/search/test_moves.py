@@ -192,7 +192,7 @@ def test_a_single_legal_move_is_played_without_a_search_or_an_evaluation():
     assert not len(block.advance().batch)
     played = block.take(0)
     assert played.moves.tolist()[-1] == 8
-    assert played.searched == ()
+    assert len(played.searched) == 0
 
 
 def test_forced_playouts_leave_the_target_and_stay_in_the_visits():

@@ -35,7 +35,7 @@ class TestExternalSeats:
         played = block.take(0)
         assert played.moves.tolist() == [4, 0, 8, 2, 6, 1]
         assert played.scores == (-1.0, 1.0)
-        assert played.searched == ()
+        assert len(played.searched) == 0
         assert played.versions == (EXTERNAL, EXTERNAL)
         assert played.tag == "people"
 

@@ -34,7 +34,7 @@ async def test_published_games_begin_with_openings_of_every_kind(
     async with working(game, changed(settings, selfplay=chosen), evaluator, stream, promotions):
         await stream.until(40)
     played = [validate(decode_record(payload)) for payload in stream.published.values()]
-    first_searched = [int(record.search.ply[0]) for record in played]
+    first_searched = [int(record.search.ply[0]) for record in played if len(record.search.ply)]  # a late fork leaves no choice
     if kind == "forked":
         assert set(first_searched[8:]) > {0, 1, 2, 3}  # the first games of the slots find no finished game
     else:

@@ -16,7 +16,7 @@ from zerofleet.service.lifecycle import Service, serve_until_drained
 
 def value_of(metric: Any) -> float:
     """Return the value of a gauge or counter."""
-    return float(metric._value.get())
+    return float(metric.collect()[0].samples[0].value)
 
 
 def changed(settings: WorkerSettings, **values: Any) -> WorkerSettings:

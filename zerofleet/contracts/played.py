@@ -1,17 +1,29 @@
 """Output of a block of games: finished games and the searches, or the values, behind their moves.
 
-Axes: n actions, m actions of a pool, P players.
+Axes: n actions, m actions of a pool, P players; of a whole game M searches, N actions, T targets and K pooled actions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import overload
 
 import numpy as np
 
 from games.core import Game
 
-__all__ = ["EXPLORATORY", "FULL_SEARCH", "REDUCED", "TARGET_UNIT", "WOULD_RESIGN", "PlayedGame", "SearchedMove"]
+__all__ = [
+    "EXPLORATORY",
+    "FULL_SEARCH",
+    "REDUCED",
+    "TARGET_UNIT",
+    "WOULD_RESIGN",
+    "PlayedGame",
+    "SearchedMove",
+    "Searches",
+    "starts",
+]
 
 FULL_SEARCH = 1  # MoveFlag.MOVE_FLAG_FULL_SEARCH
 WOULD_RESIGN = 2  # MoveFlag.MOVE_FLAG_WOULD_RESIGN
@@ -41,6 +53,94 @@ class SearchedMove:
     pool_scores: np.ndarray = field(default_factory=_no_pool)  # float32 [m], their values for the mover, in [-1, 1]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Searches(Sequence[SearchedMove]):
+    """Searches of a game as columns, which compiled code writes and reads; an item is made when it is read, of views.
+
+    Search i lists entries `start[i] : start[i + 1]` of `actions` and `visits`, and so on. Equal to itself only.
+    """
+
+    ply: np.ndarray  # int32 [M], ascending
+    model_version: np.ndarray  # int64 [M]
+    flags: np.ndarray  # uint8 [M]
+    root_value: np.ndarray  # float32 [M, P]; without meaning where the version is 0
+    behaviour: np.ndarray  # float32 [M]
+    start: np.ndarray  # int64 [M + 1]
+    actions: np.ndarray  # int32 [N]
+    visits: np.ndarray  # int32 [N]
+    target_start: np.ndarray  # int64 [M + 1]
+    target: np.ndarray  # uint16 [T]
+    pool_start: np.ndarray  # int64 [M + 1]
+    pool: np.ndarray  # int32 [K]
+    pool_scores: np.ndarray  # float32 [K]
+
+    @classmethod
+    def of(cls, searched: Sequence[SearchedMove]) -> Searches:
+        """Return moves as columns. Raises `ValueError` for a pool with another number of scores."""
+        if isinstance(searched, Searches):
+            return searched
+        players = max((len(move.root_value) for move in searched), default=0)
+        root_value = np.zeros((len(searched), players), dtype=np.float32)
+        for row, move in enumerate(searched):
+            root_value[row, : len(move.root_value)] = move.root_value
+            if len(move.pool) != len(move.pool_scores):
+                raise ValueError(f"ply {move.ply}: a pool of {len(move.pool)} actions has {len(move.pool_scores)} scores")
+        return cls(
+            ply=np.array([move.ply for move in searched], dtype=np.int32),
+            model_version=np.array([move.model_version for move in searched], dtype=np.int64),
+            flags=np.array([move.flags for move in searched], dtype=np.uint8),
+            root_value=root_value,
+            behaviour=np.array([move.behaviour for move in searched], dtype=np.float32),
+            start=starts([len(move.actions) for move in searched]),
+            actions=_joined([move.actions for move in searched], np.int32),
+            visits=_joined([move.visits for move in searched], np.int32),
+            target_start=starts([len(move.target) for move in searched]),
+            target=_joined([move.target for move in searched], np.uint16),
+            pool_start=starts([len(move.pool) for move in searched]),
+            pool=_joined([move.pool for move in searched], np.int32),
+            pool_scores=_joined([move.pool_scores for move in searched], np.float32),
+        )
+
+    def __len__(self) -> int:
+        return len(self.ply)
+
+    @overload
+    def __getitem__(self, index: int) -> SearchedMove: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[SearchedMove, ...]: ...
+    def __getitem__(self, index: int | slice) -> SearchedMove | tuple[SearchedMove, ...]:
+        rows = range(len(self))[index]
+        return tuple(self._move(row) for row in rows) if isinstance(rows, range) else self._move(rows)
+
+    def _move(self, row: int) -> SearchedMove:
+        listed = slice(self.start[row], self.start[row + 1])
+        pooled = slice(self.pool_start[row], self.pool_start[row + 1])
+        version = int(self.model_version[row])
+        return SearchedMove(
+            ply=int(self.ply[row]),
+            model_version=version,
+            actions=self.actions[listed],
+            visits=self.visits[listed],
+            target=self.target[self.target_start[row] : self.target_start[row + 1]],
+            root_value=self.root_value[row] if version else self.root_value[row, :0],
+            flags=int(self.flags[row]),
+            behaviour=float(self.behaviour[row]),
+            pool=self.pool[pooled],
+            pool_scores=self.pool_scores[pooled],
+        )
+
+
+def starts(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return where each of M rows begins among all entries, and the number of entries, int64 [M + 1]."""
+    found = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=found[1:])
+    return found
+
+
+def _joined(parts: Sequence[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
+    return np.concatenate([np.empty(0, dtype=dtype), *parts], dtype=dtype, casting="unsafe")
+
+
 @dataclass(frozen=True, slots=True)
 class PlayedGame:
     """Finished game."""
@@ -50,7 +150,7 @@ class PlayedGame:
     versions: tuple[int, ...]  # model version by seat at the start; EXTERNAL where moves come from outside
     opening_plies: int
     moves: np.ndarray  # int32 [plies], the opening included
-    searched: tuple[SearchedMove, ...]  # ascending by ply
+    searched: Sequence[SearchedMove]  # ascending by ply; columns (`Searches`) from a block
     scores: tuple[float, ...]  # by seat, in [-1, 1]
     resigned_seat: int | None
     resignation_control: bool

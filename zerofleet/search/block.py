@@ -26,7 +26,6 @@ import numpy as np
 from games import core, positions
 from games.core import Game
 from games.errors import IllegalMove
-from games.kit.randomness import uniform
 from zerofleet.contracts.played import PlayedGame
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search import kernel
@@ -128,27 +127,23 @@ class SearchBlock:
         if not 0 <= seed <= LAST_SEED:
             raise ValueError(f"seed {seed} is not in [0, 2^63)")
         self._check_versions(versions)
-        self._arena.words[slot] = np.uint64(seed)
-        record["ply"] = len(opening)
-        record["hold"] = hold
-        record["resigned"] = -1
-        record["reduced"] = 0
-        record["version"] = 0
-        record["versions"][:] = versions
-        record["pending"] = 0
+        actions = self.game.spec().num_actions
+        line = np.array([action if 0 <= action < actions else NO_ACTION for action in opening], dtype=np.int64)
         state = self._arena.states[slot, ROOT]
-        core.reset(self.game, state, seed)
-        if position is not None:
-            state[:] = position
-        self._play_opening(slot, state, opening)
-        record["control"] = uniform(self._arena.words[slot]) < self._compiled.resign_control_share
-        self._tags[slot], self._openings[slot] = tag, len(opening)
-        self._seeds[slot], self._first_versions[slot] = seed, tuple(versions)
-        kernel.new_tree(self.game, self._arena, slot)
-        kernel.begin_move(self.game, self._arena, slot, self._compiled)
+        replaced = np.array([] if position is None else position, dtype=state.dtype)
+        if replaced.size and replaced.shape != state.shape:
+            raise ValueError(f"got a position of shape {replaced.shape}; want {state.shape}")
+        keeps = self.settings.repetition == "history"
+        start = int(seed), np.array(versions, dtype=np.int64), line, replaced, bool(hold), keeps
+        illegal = kernel.begin(self.game, self._arena, self._history, slot, self._compiled, start)
+        if illegal >= 0:
+            legal = positions.legal(self.game, state)
+            raise IllegalMove(f"move {illegal + 1} of the opening is {opening[illegal]}; legal: {legal}")
         if record["status"] == FINISHED:
             record["status"] = IDLE
             raise IllegalMove(f"the opening {list(opening)} ends the game")
+        self._tags[slot], self._openings[slot] = tag, len(opening)
+        self._seeds[slot], self._first_versions[slot] = seed, tuple(versions)
 
     def _record(self, slot: int) -> Any:
         """Return the record of a slot; raises `IndexError` for an invalid slot."""
@@ -163,16 +158,6 @@ class SearchBlock:
         for version in versions:
             if version < 1 and version != kernel.EXTERNAL:
                 raise ValueError(f"version {version} is neither a model version (1 and up) nor EXTERNAL ({kernel.EXTERNAL})")
-
-    def _play_opening(self, slot: int, state: core.State, opening: Sequence[int]) -> None:
-        self._history.versions[slot] = 0
-        actions = self.game.spec().num_actions
-        line = np.array([action if 0 <= action < actions else NO_ACTION for action in opening], dtype=np.int64)
-        keeps = self.settings.repetition == "history"
-        played = kernel.play_opening(self.game, self._arena, self._history, slot, line, keeps)
-        if played < len(line):
-            legal = positions.legal(self.game, state)
-            raise IllegalMove(f"move {played + 1} of the opening is {opening[played]}; legal: {legal}")
 
     def advance(self) -> Leaves:
         """Run every slot until it waits for evaluations or a move, or is finished; return the leaves.

@@ -40,14 +40,14 @@ from zerofleet.search.tree import (
 )
 from zerofleet.search.window import WINDOW, descend_window, exceeds_cache, load_ahead, load_paths
 
-__all__ = ["EXTERNAL", "absorb", "advance", "begin_move", "commit", "new_tree", "play_opening", "search_on", "settle"]
+__all__ = ["EXTERNAL", "absorb", "advance", "begin", "commit", "search_on", "settle"]
 
 EXTERNAL = -1
 NO_SEARCH = -1  # budget of a forced move: below the visits of any root, evaluated or not
 
 
 @lean
-def new_tree(game: Any, arena: Arena, g: int) -> None:
+def _new_tree(game: Any, arena: Arena, g: int) -> None:
     """Reset slot g's tree to a root with the position in `arena.states[g, 0]`."""
     slot = arena.slots[g]
     slot.nodes = 0
@@ -57,28 +57,70 @@ def new_tree(game: Any, arena: Arena, g: int) -> None:
 
 
 @lean
-def play_opening(game: Any, arena: Arena, history: History, g: int, line: np.ndarray, keeps: bool) -> int:
-    """Play the moves (int64 [n]) of an opening at slot g's root; return the index of the first illegal one, n if there is none.
+def begin(
+    game: Any,
+    arena: Arena,
+    history: History,
+    g: int,
+    settings: CompiledSettings,
+    start: tuple[int, np.ndarray, np.ndarray, np.ndarray, bool, bool],
+) -> int:
+    """Begin a game in slot g; return the index of the first illegal move of its opening, which has to be legal, else -1.
+
+    After an illegal move the slot stays idle; an opening that ends the game leaves the slot FINISHED.
+
+    Args:
+        start: (seed, model versions by seat, int64 [P]; opening, int64 [n]; position that replaces the start of the game,
+            state_dtype [S], or empty; whether the slot holds; whether repetition keys are kept).
+    """
+    seed, versions, opening, position, holds, keeps = start
+    slot = arena.slots[g]
+    state = arena.states[g, ROOT]
+    slot.ply = opening.size
+    slot.hold = holds
+    slot.resigned = -1
+    slot.reduced = 0
+    slot.version = 0
+    slot.pending = 0
+    for seat in range(versions.size):
+        slot.versions[seat] = versions[seat]
+    history.versions[g] = 0
+    core.reset(game, state, seed)
+    for i in range(position.size):
+        state[i] = position[i]
+    illegal = _play_opening(game, arena, history, g, opening, keeps)
+    if illegal >= 0:
+        return illegal
+    arena.words[g, 0] = np.uint64(seed)
+    slot.control = uniform(arena.words[g]) < settings.resign_control_share
+    _new_tree(game, arena, g)
+    _begin_move(game, arena, g, settings)
+    return -1
+
+
+@lean
+def _play_opening(game: Any, arena: Arena, history: History, g: int, opening: np.ndarray, keeps: bool) -> int:
+    """Play the moves (int64 [n]) of an opening at slot g's root; return the index of the first illegal one, -1 if none is.
 
     `keeps`: also note the repetition keys of the positions before them.
     """
     state = arena.states[g, ROOT]
-    for ply in range(line.shape[0]):
+    for ply in range(opening.size):
         count = core.legal_actions(game, state, arena.legal)
         listed = 0
         for i in range(count):
-            listed += arena.legal[i] == line[ply]
+            listed += arena.legal[i] == opening[ply]
         if listed == 0:
             return ply
         if keeps:
             arena.past[g, ply] = core.repetition_key(game, state)
-        core.play(game, state, wide(line[ply]))
-        history.moves[g, ply] = line[ply]
-    return line.shape[0]  # type: ignore[no-any-return]
+        core.play(game, state, wide(opening[ply]))
+        history.moves[g, ply] = opening[ply]
+    return -1
 
 
 @lean
-def begin_move(game: Any, arena: Arena, g: int, settings: CompiledSettings) -> None:
+def _begin_move(game: Any, arena: Arena, g: int, settings: CompiledSettings) -> None:
     """Start the search of slot g's root position, or set the slot to WAITING or FINISHED."""
     slot = arena.slots[g]
     root = arena.nodes[g, ROOT]
@@ -92,7 +134,7 @@ def begin_move(game: Any, arena: Arena, g: int, settings: CompiledSettings) -> N
         slot.status = WAITING
         return
     if version != slot.version and root.kind != UNEXPANDED:
-        new_tree(game, arena, g)
+        _new_tree(game, arena, g)
     slot.version = version
     slot.status = SEARCHING
     slot.prepared = 0
@@ -150,8 +192,8 @@ def commit(game: Any, arena: Arena, history: History, g: int, settings: Compiled
         keep_subtree(tree_of(arena, g), slot, child)
     else:
         core.play(game, arena.states[g, ROOT], action)
-        new_tree(game, arena, g)
-    begin_move(game, arena, g, settings)
+        _new_tree(game, arena, g)
+    _begin_move(game, arena, g, settings)
 
 
 @lean

@@ -11,7 +11,8 @@ from google.protobuf.message import DecodeError
 
 from games.positions import parameters_text
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
-from zerofleet.contracts.played import PlayedGame, SearchedMove
+from zerofleet.contracts.played import PlayedGame, Searches
+from zerofleet.contracts.records.searches import searched_bytes
 from zerofleet.contracts.wire import records_pb2 as pb
 from zerofleet.errors import RecordRejected
 
@@ -52,7 +53,6 @@ def encode_record(
         seed=played.seed,
         worker_id=worker_id,
         moves=played.moves.tolist(),
-        searched=[_encode_move(move) for move in played.searched],
         scores=played.scores,
         resigned_seat=0 if played.resigned_seat is None else played.resigned_seat + 1,
         finished_at_ms=time.time_ns() // 1_000_000 if finished_at_ms is None else finished_at_ms,
@@ -60,26 +60,7 @@ def encode_record(
         seat_agents=agents or played.agents,
         learner_seat=0 if played.learner_seat is None else played.learner_seat + 1,
     )
-    return record.SerializeToString()
-
-
-def _encode_move(move: SearchedMove) -> pb.SearchedMove:
-    written = pb.SearchedMove(
-        ply=move.ply,
-        model_version=move.model_version,
-        actions=move.actions.tolist(),
-        visits=move.visits.tolist(),
-        target=move.target.tolist(),
-        flags=move.flags,
-        behaviour=move.behaviour,
-    )
-    if move.model_version:
-        written.root_value[:] = move.root_value.tolist()
-    if len(move.pool):
-        written.pool[:] = move.pool.tolist()
-    if len(move.pool_scores):
-        written.pool_scores[:] = move.pool_scores.tolist()
-    return written
+    return record.SerializeToString() + searched_bytes(Searches.of(played.searched))
 
 
 def decode_record(data: bytes) -> pb.GameRecord:

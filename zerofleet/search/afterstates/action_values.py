@@ -17,7 +17,7 @@ import numpy as np
 from games import core
 from games.core import Game
 from zerofleet.contracts.heads import MOVE_HEADS
-from zerofleet.contracts.played import SearchedMove
+from zerofleet.contracts.played import Searches, starts
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search.afterstates.block import AfterstateBlock
 from zerofleet.search.afterstates.choice import Policy, choose
@@ -104,12 +104,16 @@ class ActionValueBlock(AfterstateBlock):
         is_frozen = self._seated[slot].version and mover == self._opponent_seat(slot)
         return self._policy._replace(epsilon=self.settings.epsilon if is_frozen else self.settings.epsilon_of(version))
 
-    def _chosen(self, slot: int, opening: int, moves: np.ndarray) -> tuple[SearchedMove, ...]:
+    def _chosen(self, slot: int, opening: int, moves: np.ndarray) -> Searches:
         """Return the moves with their pools."""
-        pools, self._pools[slot] = self._pools[slot], {}
-        return tuple(
-            replace(move, pool=pools[move.ply][0], pool_scores=pools[move.ply][1])
-            for move in super()._chosen(slot, opening, moves)
+        made, self._pools[slot] = self._pools[slot], {}
+        chosen = super()._chosen(slot, opening, moves)
+        pools = [made[ply] for ply in chosen.ply.tolist()]
+        return replace(
+            chosen,
+            pool_start=starts([len(pool) for pool, _ in pools]),
+            pool=np.concatenate([chosen.pool, *(pool for pool, _ in pools)]),
+            pool_scores=np.concatenate([chosen.pool_scores, *(scores for _, scores in pools)]),
         )
 
     def abandon(self, slot: int) -> None:

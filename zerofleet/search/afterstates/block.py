@@ -17,7 +17,7 @@ from games import core
 from games.core import Game
 from games.errors import IllegalMove
 from games.positions import legal
-from zerofleet.contracts.played import EXPLORATORY, PlayedGame, SearchedMove
+from zerofleet.contracts.played import EXPLORATORY, PlayedGame, Searches, starts
 from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search.afterstates import kernel
@@ -31,8 +31,6 @@ from zerofleet.search.outputs import VALUES, checked
 
 __all__ = ["AfterstateBlock"]
 
-_NO_TARGET = np.empty(0, dtype=np.uint16)
-_ONE_VISIT = np.ones(1, dtype=np.int32)
 _STREAM = 6  # separates the agents' randomness from other draws from the seed of a game
 
 
@@ -197,31 +195,26 @@ class AfterstateBlock:
         self._tags[slot] = None
         return played
 
-    def _chosen(self, slot: int, opening: int, moves: np.ndarray) -> tuple[SearchedMove, ...]:
+    def _chosen(self, slot: int, opening: int, moves: np.ndarray) -> Searches:
         """Return the moves after the opening as searched moves: one action with one visit, its value and probability."""
         arena, plies = self._arena, len(moves)
-        versions = arena.move_versions[slot, :plies].tolist()
-        behaviour = arena.behaviour[slot, :plies].tolist()
-        exploratory = arena.exploratory[slot, :plies].tolist()
-        values = arena.values[slot, :plies].copy()
-        pools = arena.pool[slot, :plies].astype(np.int32)
-        pool_scores = arena.pool_scores[slot, :plies].copy()
-        pooled = (pools >= 0).sum(axis=1).tolist()
-        return tuple(
-            SearchedMove(
-                ply=ply,
-                model_version=versions[ply],
-                actions=moves[ply : ply + 1],
-                visits=_ONE_VISIT,
-                target=_NO_TARGET,
-                root_value=values[ply],
-                flags=EXPLORATORY if exploratory[ply] else 0,
-                behaviour=behaviour[ply],
-                pool=pools[ply, : pooled[ply]],
-                pool_scores=pool_scores[ply, : pooled[ply]],
-            )
-            for ply in range(opening, plies)
-            if versions[ply] != EXTERNAL
+        rows = opening + np.flatnonzero(arena.move_versions[slot, opening:plies] != EXTERNAL)
+        pools = arena.pool[slot, rows]
+        is_pooled = pools >= 0
+        return Searches(
+            ply=rows.astype(np.int32),
+            model_version=arena.move_versions[slot, rows],
+            flags=np.where(arena.exploratory[slot, rows], EXPLORATORY, 0).astype(np.uint8),
+            root_value=arena.values[slot, rows],
+            behaviour=arena.behaviour[slot, rows],
+            start=np.arange(len(rows) + 1),
+            actions=moves[rows],
+            visits=np.ones(len(rows), dtype=np.int32),
+            target_start=np.zeros(len(rows) + 1, dtype=np.int64),
+            target=np.empty(0, dtype=np.uint16),
+            pool_start=starts(is_pooled.sum(axis=1)),
+            pool=pools[is_pooled].astype(np.int32),
+            pool_scores=arena.pool_scores[slot, rows][is_pooled],
         )
 
     def _let_agents_move(self) -> None:
