@@ -43,7 +43,7 @@ from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import ConfigurationError, first_error
 from zerofleet.presets.trial import Trial
 from zerofleet.presets.warm_start import game_of
-from zerofleet.storage.streams.memory import MemoryStream
+from zerofleet.storage.streams import MemoryStream, Publication
 from zerofleet.strength.learning.judges import Judge
 
 __all__ = ["Loop"]
@@ -194,8 +194,7 @@ class Loop:
     async def _take_turn(self) -> None:
         """Take the finished games in, then train and adopt candidates until new samples are needed."""
         with self._clock.part("intake"):
-            for game in self._finished:
-                await self._stream.publish(game.uid, game.payload)
+            await self._stream.publish_all([Publication(game.uid, game.payload) for game in self._finished])
             deliveries = await self._stream.consume(consumer=WORKER, limit=len(self._finished), block_s=0.0)
             checked = await self._intake.take(deliveries)
             for game in self._finished:

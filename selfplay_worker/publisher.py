@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 import structlog
 
@@ -16,7 +18,7 @@ from selfplay_worker.game_register import FinishedGame
 from zerofleet.errors import InvalidRequest, Overloaded, PermissionRefused, Unavailable
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.streams import GameStream
+from zerofleet.storage.streams import GameStream, Publication
 from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["Publisher"]
@@ -24,6 +26,8 @@ __all__ = ["Publisher"]
 FIRST_PAUSE_S = 0.1
 MAX_PAUSE_S = 5.0
 NAMED = 20  # maximum number of games listed in a log line
+MAX_GAMES, MAX_BYTES = 64, 4 << 20
+"""Most games that one call of the stream publishes, and their size, unless a single one is larger."""
 
 log = structlog.get_logger()
 
@@ -58,17 +62,15 @@ class Publisher:
             await self._changed.wait_for(lambda: not self._waiting)
 
     async def run(self) -> None:
-        """Publish until cancelled. Cancellation: the current game may or may not be in the stream; the rest are logged."""
+        """Publish until cancelled. Cancellation: the current games may or may not be in the stream; the rest are logged."""
         try:
             while True:
                 await self._arrived.wait()
                 while self._waiting:
-                    game = self._waiting[0]
-                    with tracing.follow(
-                        "game.publish", parent=game.traceparent, kind=tracing.SpanKind.PRODUCER, game_uid=game.uid
-                    ):
-                        await self._publish(game)
-                    self._waiting.popleft()
+                    games = self._next()
+                    await self._publish(games)
+                    for _ in games:
+                        self._waiting.popleft()
                     metrics.PUBLISH_QUEUE.set(len(self._waiting))
                     async with self._changed:
                         self._changed.notify_all()
@@ -80,34 +82,67 @@ class Publisher:
                 why = "the stream did not take them in time"
                 log.error("publisher.games_lost", games=len(uids), game_uids=uids[:NAMED], why=why)
 
-    async def _publish(self, game: FinishedGame) -> None:
-        """Retry until the stream has the game. A second copy after an uncertain failure is harmless: the uid is the same."""
+    def _next(self) -> list[FinishedGame]:
+        """Return the first games of the queue, as many as go to the stream together."""
+        games: list[FinishedGame] = []
+        size = 0
+        for game in self._waiting:
+            size += len(game.payload)
+            if games and (len(games) == MAX_GAMES or size > MAX_BYTES):
+                break
+            games.append(game)
+        return games
+
+    async def _publish(self, games: Sequence[FinishedGame]) -> None:
+        """Retry until the stream has the games. A second copy after an uncertain failure is harmless: the uid is the same."""
         crash_point("worker_before_publish")
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
         while True:
             try:
-                await self._stream.publish(game.uid, game.payload)
+                await self._publish_once(games)
             except (Unavailable, Overloaded, PermissionRefused) as error:
                 if isinstance(error, PermissionRefused) and not self._reached:
                     raise  # wrong settings, and no game is lost by ending early; later the password may just be changing
                 if not away:
-                    log.warning("stream.away", error=str(error), waiting_games=len(self._waiting), game_uid=game.uid)
+                    log.warning("stream.away", error=str(error), waiting_games=len(self._waiting), game_uid=games[0].uid)
                 away = True
                 await backoff.pause()
                 continue
             except InvalidRequest as error:  # a retry cannot succeed, and would block the games behind it
-                metrics.GAMES_ABANDONED.labels(reason="refused").inc()
-                log.error("publisher.game_refused", game_uid=game.uid, size_bytes=len(game.payload), error=str(error))
-                if game.when_settled is not None:
-                    game.when_settled()
+                if len(games) == 1:
+                    self._refuse(games[0], error)
+                else:
+                    for game in games:
+                        await self._publish([game])
                 return
             self._reached = True
             if away:
                 log.info("stream.back", waiting_games=len(self._waiting))
-            log.debug("game.published", game_uid=game.uid)
             crash_point("worker_after_publish")
-            self._published.inc()
-            if game.when_settled is not None:
-                game.when_settled()
+            self._published.inc(len(games))
+            for game in games:
+                log.debug("game.published", game_uid=game.uid)
+                _settle(game)
             return
+
+    async def _publish_once(self, games: Sequence[FinishedGame]) -> None:
+        """Publish in one call, with a span for each game that is traced."""
+        with ExitStack() as spans:
+            made = []
+            for game in games:
+                span = tracing.follow(
+                    "game.publish", parent=game.traceparent, kind=tracing.SpanKind.PRODUCER, game_uid=game.uid
+                )
+                made.append(Publication(game.uid, game.payload, tracing.traceparent(spans.enter_context(span))))
+            await self._stream.publish_all(made)
+
+    def _refuse(self, game: FinishedGame, error: InvalidRequest) -> None:
+        metrics.GAMES_ABANDONED.labels(reason="refused").inc()
+        log.error("publisher.game_refused", game_uid=game.uid, size_bytes=len(game.payload), error=str(error))
+        _settle(game)
+
+
+def _settle(game: FinishedGame) -> None:
+    if game.when_settled is not None:
+        game.when_settled()

@@ -17,7 +17,7 @@ CheckPromises = Callable[..., Any]
 
 # One point for each service, so that one start dies three times. All points: tests/trainer/test_process.py,
 # tests/gatekeeper/test_crashes.py, tests/streams/test_kill.py and tests/promises.
-POINTS = ("stream_before_publish:40", "trainer_after_write_before_ack:3", "gatekeeper_before_promotion")
+POINTS = ("stream_before_publish:10", "trainer_after_write_before_ack:3", "gatekeeper_before_promotion")
 
 
 async def until_killed(run: Any) -> None:

@@ -35,7 +35,7 @@ WORDS = [
 async def test_a_run_learns_from_agents_first_and_then_from_self_play(
     start_run: Callable[..., AbstractAsyncContextManager[Any]], check_promises: Callable[..., Any]
 ) -> None:
-    async with start_run("--seed", "1", *WORDS, crash_at="worker_before_publish:20") as run:
+    async with start_run("--seed", "1", *WORDS, crash_at="worker_before_publish:3") as run:
         await run.until("worker-0 was killed by SIGKILL; restarting")
         await run.until("candidate 1 promoted: first champion")
         await run.until(r"candidate [2-9] promoted")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 
 import pytest
 from promise_intake import taking
@@ -13,7 +14,7 @@ from selfplay_worker.game_register import FinishedGame
 from selfplay_worker.publisher import Publisher
 from zerofleet.errors import Unavailable
 from zerofleet.storage.game_log import GameLog
-from zerofleet.storage.streams import MemoryStream, SqliteStream, StreamSettings
+from zerofleet.storage.streams import MemoryStream, Publication, SqliteStream, StreamSettings
 
 UID, PAYLOAD = record(1)
 
@@ -67,10 +68,10 @@ class Unsure(MemoryStream):
 
     calls = 0
 
-    async def publish(self, uid: str, payload: bytes) -> None:
+    async def publish_all(self, games: Sequence[Publication]) -> None:
         self.calls += 1
         if self.calls > 1:
-            await super().publish(uid, payload)
+            await super().publish_all(games)
         if self.calls < 3:
             raise Unavailable("the connection was cut")
 

@@ -165,10 +165,10 @@ class SlowStream(fakes.MemoryStream):
 
     takes = 6
 
-    async def publish(self, uid: str, payload: bytes) -> None:
+    async def _publish(self, uid: str, payload: bytes) -> None:
         if len(self.published) == self.takes:
             self.open.clear()
-        await super().publish(uid, payload)
+        await super()._publish(uid, payload)
 
 
 class Observed:

@@ -14,6 +14,7 @@ from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import InvalidRequest, ModelNotFound, Unavailable
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.storage.streams import Publication
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -26,20 +27,28 @@ class MemoryStream:
         self.calls = 0
         self.away = False
         self.refuses: set[int] = set()
-        """Numbers of the calls that are refused for good."""
+        """Numbers of the games, by their first arrival from 1 on, that are refused, each once and with those beside it."""
+        self._numbers: dict[str, int] = {}
         self.turns = 0
         """Turns of the event loop that a call takes."""
         self.open = asyncio.Event()
         self.open.set()
         self.reached: asyncio.Queue[int] = asyncio.Queue()
 
-    async def publish(self, uid: str, payload: bytes) -> None:
+    async def publish_all(self, games: Sequence[Publication]) -> None:
+        numbers = [self._numbers.setdefault(game.uid, len(self._numbers) + 1) for game in games]
+        if not self.refuses.isdisjoint(numbers):
+            if len(games) == 1:
+                self.refuses -= set(numbers)
+            raise InvalidRequest("the game is too large")
+        for game in games:
+            await self._publish(game.uid, game.payload)
+
+    async def _publish(self, uid: str, payload: bytes) -> None:
         self.calls += 1
         await self.open.wait()
         for _ in range(self.turns):
             await asyncio.sleep(0)
-        if self.calls in self.refuses:
-            raise InvalidRequest("the game is too large")
         if self.away:
             self.reached.put_nowait(-1)
             raise Unavailable("the stream is away")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,6 +12,7 @@ from selfplay_worker.game_register import FinishedGame
 from selfplay_worker.publisher import Publisher
 from zerofleet.contracts.promotions import Champion
 from zerofleet.errors import CorruptModel, InvalidRequest, PermissionRefused, StaleEpoch, Unavailable, ZerofleetError
+from zerofleet.storage.streams import Publication
 
 
 class Scripted:
@@ -24,9 +26,9 @@ class Scripted:
         self._fail()
         return None
 
-    async def publish(self, uid: str, payload: bytes) -> None:
+    async def publish_all(self, games: Sequence[Publication]) -> None:
         self._fail()
-        self.published.append(uid)
+        self.published += [game.uid for game in games]
 
     def _fail(self) -> None:
         if self.failures:
@@ -57,13 +59,13 @@ async def test_the_worker_ends_when_the_gatekeeper_will_never_have_one(error: Ex
 async def test_no_game_is_lost_to_a_password_that_changes_during_a_run() -> None:
     stream = Scripted()
     publisher = Publisher(stream, "tic_tac_toe", capacity=8, rng=random.Random(0))  # type: ignore[arg-type]
-    await publisher._publish(game("1"))
+    await publisher._publish([game("1")])
     stream.failures = [PermissionRefused("wrong password")] * 2
-    await publisher._publish(game("2"))
+    await publisher._publish([game("2")])
     assert stream.published == ["1", "2"]
 
 
 async def test_a_wrong_password_at_the_start_ends_the_worker() -> None:
     publisher = Publisher(Scripted(PermissionRefused("wrong password")), "tic_tac_toe", capacity=8, rng=random.Random(0))  # type: ignore[arg-type]
     with pytest.raises(PermissionRefused):
-        await publisher._publish(game("1"))
+        await publisher._publish([game("1")])

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from zerofleet.contracts.records import decode_record, validate
 from zerofleet.errors import ConfigurationError, CorruptModel, ModelNotFound, Unavailable
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.presets import SelfPlaySettings
+from zerofleet.storage.streams import Publication
 
 SYNC = {"mode": "afterstates", "sync": True, "lanes": 1, "slots": 1, "deep_opening_share": 0.0, "forked_opening_share": 0.0}
 GAMES = 6
@@ -68,9 +69,10 @@ class TrainerAsStream:
         self.weights: list[bytes] = []
         self.done = asyncio.Event()
 
-    async def publish(self, uid: str, payload: bytes) -> None:
+    async def publish_all(self, games: Sequence[Publication]) -> None:
         training = self.training
-        training.replay.keep([AcceptedGame(uid, payload, training.replay.read(payload))])
+        (game,) = games
+        training.replay.keep([AcceptedGame(game.uid, game.payload, training.replay.read(game.payload))])
         assert not training.candidate_due
         training.train(60.0, lambda: False)
         assert training.candidate_due

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from zerofleet.errors import InvalidRequest, PermissionRefused
 from zerofleet.presets.warm_start import NumberedGame
 from zerofleet.search import PlayedGame
 from zerofleet.service.lifecycle import Service, serve_until_drained
-from zerofleet.storage.streams import SqliteStream
+from zerofleet.storage.streams import Publication, SqliteStream
 from zerofleet.telemetry import metrics
 
 GAMES = 12
@@ -235,7 +235,7 @@ async def test_a_publisher_that_fails_ends_the_games_of_agents_and_leaves_the_ev
         turned.append(is_ended and turn.wait(5))
         return None
 
-    async def refuse(uid: str, payload: bytes) -> None:
+    async def refuse(games: Sequence[Publication]) -> None:
         await stream.open.wait()
         raise PermissionRefused("the password is wrong")
 
@@ -244,7 +244,7 @@ async def test_a_publisher_that_fails_ends_the_games_of_agents_and_leaves_the_ev
 
     stream.open.clear()
     monkeypatch.setattr(Teachers, "play", long)
-    monkeypatch.setattr(stream, "publish", refuse)
+    monkeypatch.setattr(stream, "publish_all", refuse)
     assert await serve_until_drained(main, warm) == 1
     assert turned
     assert all(turned)
@@ -270,7 +270,7 @@ from zerofleet.evaluators.uniform import UniformEvaluator
 
 settings = WorkerSettings(
     run_dir=Path(sys.argv[1]), game="tic_tac_toe", preset="tiny", worker_id=sys.argv[2], run_seed=3, log_level="error",
-    warm_start={"games": 30, "agents": "random", "parallel": 2},
+    warm_start={"games": 30, "agents": "random", "parallel": 2}, publish_queue_games=1,
 )
 
 async def nobody():
@@ -310,5 +310,5 @@ async def test_killed_workers_neither_omit_nor_add_games(tmp_path: Path, point: 
     uids = Counter(delivery.uid for delivery in await stream.consume(consumer="test", limit=1000, block_s=0))
     await stream.aclose()
     assert len(uids) == 30
-    # the last one before a kill may not have been noted: it is there twice, under one uid
-    assert sum(uids.values()) - len(uids) <= 1
+    # the last call before a kill, of at most two games, may not have been noted: they are there twice, under one uid each
+    assert sum(uids.values()) - len(uids) <= 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from zerofleet.errors import Unavailable, ZerofleetError
 from zerofleet.evaluators.base import Evaluation
 from zerofleet.rpc.errors import code_of
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
-from zerofleet.storage.streams import Delivery
+from zerofleet.storage.streams import Delivery, GameStream, Publication
 
 DELAY_S = 0.02  # mean of one way
 SLOW_S = 1.0  # mean of a delayed message
@@ -155,15 +155,16 @@ class Network:
                 loop.call_soon(task.cancel, context=process.context)
 
 
-class StreamHandle:
+class StreamHandle(GameStream):
     """Game stream of one process; the entries live in a server that survives everything."""
 
     def __init__(self, network: Network, handle: Any, published: Callable[[str], None]) -> None:
         self._network, self._handle, self._published = network, handle, published
 
-    async def publish(self, uid: str, payload: bytes) -> None:
-        await self._network.call("stream", lambda _: self._handle.publish(uid, payload))
-        self._published(uid)
+    async def publish_all(self, games: Sequence[Publication]) -> None:
+        await self._network.call("stream", lambda _: self._handle.publish_all(games))
+        for game in games:
+            self._published(game.uid)
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
         def work(_: Any) -> Awaitable[list[Delivery]]:

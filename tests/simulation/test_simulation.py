@@ -40,11 +40,12 @@ def test_a_trainer_that_counts_a_game_twice_is_found(monkeypatch):
 
 
 def test_a_worker_that_drops_a_game_when_the_stream_is_away_is_found(monkeypatch):
-    async def publish_once(self, game):
-        try:
-            await self._stream.publish(game.uid, game.payload)
-        except Exception:
-            self._stream._published(game.uid)  # taken for published
+    async def publish_once(self, games):
+        for game in games:
+            try:
+                await self._stream.publish(game.uid, game.payload)
+            except Exception:
+                self._stream._published(game.uid)  # taken for published
 
     monkeypatch.setattr(Publisher, "_publish", publish_once)
     assert any(simulate(seed, games=40).broken.startswith("P1") for seed in range(8))

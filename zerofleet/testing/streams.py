@@ -18,7 +18,7 @@ import pytest
 
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
 from zerofleet.errors import InvalidRequest
-from zerofleet.storage.streams import DEAD_PAYLOAD_BYTES, POISON, Delivery, GameStream
+from zerofleet.storage.streams import DEAD_PAYLOAD_BYTES, POISON, Delivery, GameStream, Publication
 from zerofleet.storage.streams.base import StreamStats
 
 __all__ = ["MakeStreamBackend", "StreamBackend", "StreamContract"]
@@ -69,6 +69,41 @@ class StreamContract:
         with pytest.raises(InvalidRequest):
             await stream.publish(uid, bytes(size))
         assert (await stream.stats()).length == 0
+
+    async def test_games_published_together_come_out_in_order_with_their_traces(self, make_backend: MakeStreamBackend) -> None:
+        backend = make_backend()
+        trace = f"00-{1:032x}-{2:016x}-01"
+        games = [Publication(f"game-{i}", f"payload {i}".encode(), trace if i == 1 else "") for i in range(3)]
+        await backend.open().publish_all(games)
+        found = await _take(backend.open())
+        assert [Publication(delivery.uid, delivery.payload, delivery.traceparent) for delivery in found] == games
+
+    async def test_of_games_published_together_none_arrives_if_one_is_refused(self, make_backend: MakeStreamBackend) -> None:
+        stream = make_backend().open()
+        with pytest.raises(InvalidRequest):
+            await stream.publish_all([Publication("game-0", b"x"), Publication("game-1", bytes(MAX_RECORD_BYTES + 1))])
+        assert (await stream.stats()).length == 0
+
+    async def test_publishing_nothing_is_harmless(self, make_backend: MakeStreamBackend) -> None:
+        stream = make_backend(high_water=1).open()
+        await stream.publish("game-0", b"x")
+        await stream.publish_all([])
+        assert (await stream.stats()).length == 1
+
+    async def test_games_published_together_wait_for_room_from_the_high_water_mark_on(
+        self, make_backend: MakeStreamBackend
+    ) -> None:
+        backend = make_backend(high_water=2)
+        publisher, consumer = backend.open(), backend.open()
+        found: list[str] = []
+        async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+            tasks.create_task(publisher.publish_all([Publication(f"game-{i}", b"x") for i in range(5)]))
+            while len(found) < 5:
+                deliveries = await consumer.consume(consumer="a", limit=100, block_s=5.0)
+                assert len(deliveries) <= 2
+                found += _uids(deliveries)
+                await consumer.acknowledge(_ids(deliveries))
+        assert found == [f"game-{i}" for i in range(5)]
 
     async def test_untouched_stream_is_empty(self, make_backend: MakeStreamBackend) -> None:
         stream = make_backend().open()

@@ -21,6 +21,7 @@ from zerofleet.storage.streams.base import (
     DeadLetter,
     Delivery,
     GameStream,
+    Publication,
     StreamSettings,
     StreamStats,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Delivery",
     "GameStream",
     "MemoryStream",
+    "Publication",
     "RedisStream",
     "SqliteStream",
     "StreamSettings",

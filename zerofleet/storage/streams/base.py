@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
 from zerofleet.errors import InvalidRequest
+from zerofleet.telemetry import tracing
 
 __all__ = [
     "DEAD_PAYLOAD_BYTES",
@@ -54,7 +55,7 @@ class StreamSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     high_water: int = Field(default=10_000, ge=1)
-    """Number of entries at which publishers wait. Concurrent publishers may exceed it by one each."""
+    """Number of entries at which publishers wait. In Redis, concurrent publishers may exceed it by the games of a call each."""
     idle_s: float = Field(default=60.0, gt=0)
     """Seconds after which an unacknowledged entry is redelivered. Must exceed the slowest write to the game log."""
     max_deliveries: int = Field(default=5, ge=1)
@@ -75,6 +76,15 @@ class StreamSettings(BaseModel):
     """Client certificate, if the server requires one."""
     tls_key_file: Path | None = None
     """Key of the client certificate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Game to be added to a stream."""
+
+    uid: str
+    payload: bytes
+    traceparent: str = ""  # of the publishing span; empty if it is not recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +132,17 @@ class GameStream(Protocol):
     stream instead) and `PermissionRefused` when the store rejects this client.
     """
 
-    async def publish(self, uid: str, payload: bytes) -> None:
-        """Add a game, durably once this returns. Waits while the stream is full.
+    async def publish_all(self, games: Sequence[Publication]) -> None:
+        """Add games in their order, durably once this returns. Waits while the stream is full.
 
-        The current traceparent of `zerofleet.telemetry.tracing` is stored beside it.
-        Raises `InvalidRequest` when the payload exceeds `MAX_RECORD_BYTES` or the uid is malformed.
-        Cancellation: the game may or may not be in the stream; publish it again.
+        Raises `InvalidRequest` when a payload exceeds `MAX_RECORD_BYTES` or a uid is malformed; no game is in the stream then.
+        Cancellation, and other errors: some of the games may be in the stream; publish all again.
         """
         ...
+
+    async def publish(self, uid: str, payload: bytes) -> None:
+        """Add a game as `publish_all` does, with the current traceparent of `zerofleet.telemetry.tracing`."""
+        await self.publish_all([Publication(uid, payload, tracing.traceparent())])
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
         """Return up to `limit` entries, oldest first; wait at most `block_s` for the first one.

@@ -16,11 +16,12 @@ from zerofleet.storage.streams.base import (
     POISON,
     DeadLetter,
     Delivery,
+    GameStream,
+    Publication,
     StreamSettings,
     StreamStats,
     require_publishable,
 )
-from zerofleet.telemetry import tracing
 
 __all__ = ["MemoryStream"]
 
@@ -48,7 +49,7 @@ class _Store:
         self.changed = asyncio.Condition()
 
 
-class MemoryStream:
+class MemoryStream(GameStream):
     """See `GameStream`. `another` returns a second handle to the same stream, as another process would open it."""
 
     def __init__(self, settings: StreamSettings | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,14 +62,16 @@ class MemoryStream:
         handle._store = self._store
         return handle
 
-    async def publish(self, uid: str, payload: bytes) -> None:
-        """See `GameStream.publish`. Cancellation: no effect."""
-        require_publishable(uid, payload)
+    async def publish_all(self, games: Sequence[Publication]) -> None:
+        """See `GameStream.publish_all`."""
+        for game in games:
+            require_publishable(game.uid, game.payload)
         store = self._store
-        async with store.changed:
-            await store.changed.wait_for(lambda: len(store.entries) < store.settings.high_water)
-            store.entries[str(next(store.ids))] = _Entry(uid, payload, store.clock(), tracing.traceparent())
-            store.changed.notify_all()
+        for game in games:
+            async with store.changed:
+                await store.changed.wait_for(lambda: len(store.entries) < store.settings.high_water)
+                store.entries[str(next(store.ids))] = _Entry(game.uid, game.payload, store.clock(), game.traceparent)
+                store.changed.notify_all()
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
         """See `GameStream.consume`. Cancellation: no effect."""

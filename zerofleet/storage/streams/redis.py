@@ -39,6 +39,8 @@ from zerofleet.storage.streams.base import (
     POISON,
     DeadLetter,
     Delivery,
+    GameStream,
+    Publication,
     StreamSettings,
     StreamStats,
     require_publishable,
@@ -96,7 +98,7 @@ AWAY_TEXTS = ("MISCONF", "NOREPLICAS", "UNBLOCKED", "BUSY ")  # e.g. its disk is
 log = structlog.get_logger(__name__)
 
 
-class RedisStream:
+class RedisStream(GameStream):
     """See `GameStream`. Connects on the first call."""
 
     def __init__(
@@ -116,17 +118,18 @@ class RedisStream:
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
-    async def publish(self, uid: str, payload: bytes) -> None:
-        """See `GameStream.publish`. A retry after a lost reply may add the game a second time."""
-        require_publishable(uid, payload)
-        while await self._length() >= self._settings.high_water:  # noqa: ASYNC110  (Redis sends no event when XLEN falls)
-            await asyncio.sleep(self._rng.uniform(0.5, 1.5) * self._settings.poll_s)
-        crash_point("stream_before_publish")
-        entry: dict[str, str | bytes] = {"uid": uid, "payload": payload}
-        if traceparent := tracing.traceparent():
-            entry[tracing.HEADER] = traceparent
-        await self._retrying(lambda: self._client.xadd(self._key, entry))
-        crash_point("stream_after_publish")
+    async def publish_all(self, games: Sequence[Publication]) -> None:
+        """See `GameStream.publish_all`. A retry after a lost reply may add games a second time."""
+        for game in games:
+            require_publishable(game.uid, game.payload)
+        left = list(games)
+        while left:
+            while (room := self._settings.high_water - await self._length()) <= 0:  # noqa: ASYNC110  (XLEN sends no event)
+                await asyncio.sleep(self._rng.uniform(0.5, 1.5) * self._settings.poll_s)
+            crash_point("stream_before_publish")
+            await self._retrying(partial(self._add, left[:room]))
+            crash_point("stream_after_publish")
+            left = left[room:]
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
         """See `GameStream.consume`. While Redis is unreachable this waits as for an empty stream."""
@@ -311,6 +314,16 @@ class RedisStream:
                 raise
 
     # -- trouble ---------------------------------------------------------------------------------------------------
+
+    async def _add(self, games: Sequence[Publication]) -> None:
+        """Add entries in one exchange. Raises the first error of its commands, which others may follow or precede."""
+        async with self._client.pipeline(transaction=False) as commands:
+            for game in games:
+                traced = {tracing.HEADER: game.traceparent} if game.traceparent else {}
+                commands.xadd(self._key, {"uid": game.uid, "payload": game.payload, **traced})
+            for reply in await commands.execute(raise_on_error=False):  # it would write the command into the error's text
+                if isinstance(reply, Exception):
+                    raise reply
 
     async def _retrying(self, call: Callable[[], Awaitable[Result]]) -> Result:
         """Retry until Redis replies; raises `Unavailable` after `retry_for_s`."""

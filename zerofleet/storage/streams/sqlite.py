@@ -13,8 +13,9 @@ import asyncio
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,12 +31,13 @@ from zerofleet.storage.streams.base import (
     POISON,
     DeadLetter,
     Delivery,
+    GameStream,
+    Publication,
     StreamSettings,
     StreamStats,
     require_publishable,
 )
 from zerofleet.storage.streams.sqlite_file import Transaction, open_file
-from zerofleet.telemetry import tracing
 
 __all__ = ["SqliteStream"]
 
@@ -88,7 +90,7 @@ WHERE stream = ? ORDER BY id DESC LIMIT ?
 """
 
 
-class SqliteStream:
+class SqliteStream(GameStream):
     """See `GameStream`. Opens lazily: the first call raises `RunDirectoryError` for a bad file."""
 
     def __init__(
@@ -105,12 +107,16 @@ class SqliteStream:
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
-    async def publish(self, uid: str, payload: bytes) -> None:
-        """See `GameStream.publish`."""
-        require_publishable(uid, payload)
-        entry = {"uid": uid, "payload": payload, "traceparent": tracing.traceparent()}
-        while not await self._run(lambda: self._insert(entry)):  # noqa: ASYNC110  (SQLite notifies no other process)
-            await asyncio.sleep(self._settings.poll_s)
+    async def publish_all(self, games: Sequence[Publication]) -> None:
+        """See `GameStream.publish_all`. Games that have room go into the file together, in one transaction."""
+        for game in games:
+            require_publishable(game.uid, game.payload)
+        left = list(games)
+        while left:
+            added = await self._run(partial(self._insert, left))
+            left = left[added:]
+            if not added:
+                await asyncio.sleep(self._settings.poll_s)
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
         """See `GameStream.consume`. Cancellation: undelivered entries are returned at once."""
@@ -198,11 +204,17 @@ class SqliteStream:
             self._connection.close()
             self._connection = None
 
-    def _insert(self, entry: Mapping[str, object]) -> bool:
-        """Insert an entry unless the stream is full; return whether it was inserted."""
+    def _insert(self, games: Sequence[Publication]) -> int:
+        """Insert games until the stream is full; return their number."""
         crash_point("stream_before_publish")
-        values = self._common() | {**entry, "high_water": self._settings.high_water}
-        added = self._database().execute(PUBLISH, values).rowcount == 1
+        database, added = self._database(), 0
+        common = self._common() | {"high_water": self._settings.high_water}
+        with Transaction(database):
+            for game in games:
+                entry = {"uid": game.uid, "payload": game.payload, "traceparent": game.traceparent}
+                if database.execute(PUBLISH, common | entry).rowcount != 1:
+                    break
+                added += 1
         crash_point("stream_after_publish")
         return added
 
