@@ -221,7 +221,10 @@ def _play_randomly(game: Any, state: State, word: np.ndarray, legal: np.ndarray,
     workspace.
     """
     for ply in range(moves.size):
-        moves[ply] = legal[uniform_int(word, core.legal_actions(game, state, legal))]
+        count = core.legal_actions(game, state, legal)
+        if count == 0:
+            return ply
+        moves[ply] = legal[uniform_int(word, count)]
         core.play(game, state, moves[ply])
         if core.is_over(game, state):
             return ply

@@ -94,13 +94,37 @@ class Publisher:
         return games
 
     async def _publish(self, games: Sequence[FinishedGame]) -> None:
-        """Retry until the stream has the games. A second copy after an uncertain failure is harmless: the uid is the same."""
+        """Publish games, each with a span if it is traced. One that the stream refuses is left out, and logged."""
+        with ExitStack() as spans:
+            made = []
+            for game in games:
+                span = tracing.follow(
+                    "game.publish", parent=game.traceparent, kind=tracing.SpanKind.PRODUCER, game_uid=game.uid
+                )
+                made.append(Publication(game.uid, game.payload, tracing.traceparent(spans.enter_context(span))))
+            refusal = await self._insist(made)
+        if refusal is None:
+            self._published.inc(len(games))
+            for game in games:
+                log.debug("game.published", game_uid=game.uid)
+                _settle(game)
+        elif len(games) == 1:
+            self._refuse(games[0], refusal)
+        else:
+            for game in games:
+                await self._publish([game])
+
+    async def _insist(self, games: Sequence[Publication]) -> InvalidRequest | None:
+        """Retry until the stream has the games, or return its refusal.
+
+        A second copy after an uncertain failure is harmless: the uid is the same.
+        """
         crash_point("worker_before_publish")
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
         while True:
             try:
-                await self._publish_once(games)
+                await self._stream.publish_all(games)
             except (Unavailable, Overloaded, PermissionRefused) as error:
                 if isinstance(error, PermissionRefused) and not self._reached:
                     raise  # wrong settings, and no game is lost by ending early; later the password may just be changing
@@ -110,32 +134,12 @@ class Publisher:
                 await backoff.pause()
                 continue
             except InvalidRequest as error:  # a retry cannot succeed, and would block the games behind it
-                if len(games) == 1:
-                    self._refuse(games[0], error)
-                else:
-                    for game in games:
-                        await self._publish([game])
-                return
+                return error
             self._reached = True
             if away:
                 log.info("stream.back", waiting_games=len(self._waiting))
             crash_point("worker_after_publish")
-            self._published.inc(len(games))
-            for game in games:
-                log.debug("game.published", game_uid=game.uid)
-                _settle(game)
-            return
-
-    async def _publish_once(self, games: Sequence[FinishedGame]) -> None:
-        """Publish in one call, with a span for each game that is traced."""
-        with ExitStack() as spans:
-            made = []
-            for game in games:
-                span = tracing.follow(
-                    "game.publish", parent=game.traceparent, kind=tracing.SpanKind.PRODUCER, game_uid=game.uid
-                )
-                made.append(Publication(game.uid, game.payload, tracing.traceparent(spans.enter_context(span))))
-            await self._stream.publish_all(made)
+            return None
 
     def _refuse(self, game: FinishedGame, error: InvalidRequest) -> None:
         metrics.GAMES_ABANDONED.labels(reason="refused").inc()
