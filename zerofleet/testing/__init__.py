@@ -53,5 +53,5 @@ def __getattr__(name: str) -> Any:
             import pytest  # noqa: PLC0415
         except ImportError as error:
             raise ConfigurationError(f"{name} is a class of pytest tests; pip install pytest pytest-asyncio") from error
-        pytest.register_assert_rewrite(module)
+        pytest.register_assert_rewrite(module, f"{__name__}.publishing")  # the latter is a part of `streams`
     return getattr(import_module(module), name)

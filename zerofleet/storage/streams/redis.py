@@ -45,7 +45,7 @@ from zerofleet.storage.streams.base import (
     StreamStats,
     require_publishable,
 )
-from zerofleet.storage.streams.redis_client import connect, shown_address
+from zerofleet.storage.streams.redis_client import connect, heeding_cancellation, shown_address
 from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["RedisStream"]
@@ -342,12 +342,12 @@ class RedisStream(GameStream):
         """Call once, converting Redis's errors to domain errors; create a missing consumer group."""
         try:
             try:
-                result = await _heeding_cancellation(call)
+                result = await heeding_cancellation(call)
             except failures.ResponseError as error:
                 if not _is_missing_group(error):
                     raise
                 await self._make_group()
-                result = await _heeding_cancellation(call)
+                result = await heeding_cancellation(call)
         except (failures.RedisError, OSError) as error:
             raise self._in_our_words(error) from error
         if self._away:
@@ -370,21 +370,6 @@ class RedisStream(GameStream):
             self._away = True
             log.warning("stream.away", address=self._address, error=str(error), why="retrying until it replies")
         return Unavailable(f"Redis at {self._address} is unreachable: {error}; is it running?")
-
-
-async def _heeding_cancellation(call: Callable[[], Awaitable[Result]]) -> Result:
-    """Await `call`; raises `CancelledError` even if the client swallowed a cancellation meanwhile.
-
-    redis-py sends with `asyncio.wait_for`, which in Python 3.11 drops a cancellation that arrives as it completes
-    (python/cpython#86296). A publisher waiting for space would then wait without end.
-    """
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0  # above 0 while a cancelled task cleans up
-    try:
-        return await call()
-    finally:
-        if task is not None and task.cancelling() > before:
-            raise asyncio.CancelledError
 
 
 def _is_missing_group(error: Exception) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from redis.asyncio import Redis, SSLConnection
@@ -14,7 +16,9 @@ from redis.credentials import CredentialProvider
 from zerofleet.errors import ConfigurationError
 from zerofleet.storage.streams.base import StreamSettings
 
-__all__ = ["connect", "shown_address"]
+__all__ = ["connect", "heeding_cancellation", "shown_address"]
+
+Result = TypeVar("Result")
 
 CONNECT_TIMEOUT_S = 5.0
 HEALTH_CHECK_S = 30
@@ -93,3 +97,18 @@ class _PasswordFile(CredentialProvider):
             raise ConfigurationError(f"password file {self._path}: {error.strerror}") from error
         except UnicodeDecodeError as error:  # its text would show the password
             raise ConfigurationError(f"password file {self._path} is not a text file: {error.reason}") from None
+
+
+async def heeding_cancellation(call: Callable[[], Awaitable[Result]]) -> Result:
+    """Await `call`; raises `CancelledError` even if the client swallowed a cancellation meanwhile.
+
+    redis-py sends with `asyncio.wait_for`, which in Python 3.11 drops a cancellation that arrives as it completes
+    (python/cpython#86296). A publisher waiting for space would then wait without end.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0  # above 0 while a cancelled task cleans up
+    try:
+        return await call()
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
