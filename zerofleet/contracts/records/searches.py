@@ -21,6 +21,7 @@ _SEARCHED = 10 << 3 | _LENGTH  # field of GameRecord
 _PLY, _VERSION, _ACTIONS, _VISITS, _TARGET = 1 << 3, 2 << 3, 3 << 3 | _LENGTH, 4 << 3 | _LENGTH, 5 << 3 | _LENGTH
 _ROOT_VALUE, _FLAGS, _BEHAVIOUR = 6 << 3 | _LENGTH, 7 << 3, 8 << 3 | _FIXED32
 _POOL, _POOL_SCORES = 9 << 3 | _LENGTH, 10 << 3 | _LENGTH
+_NEGATIVE = 1 << 40
 
 
 def searched_bytes(searches: Searches) -> bytes:
@@ -30,10 +31,11 @@ def searched_bytes(searches: Searches) -> bytes:
     """
     rows = searches.ply, searches.model_version, searches.flags, searches.root_value, searches.behaviour
     listed = searches.start, searches.actions, searches.visits
-    targets, pools = (searches.target_start, searches.target), (searches.pool_start, searches.pool, searches.pool_scores)
+    targets = searches.target_start, searches.target.astype(np.int32)  # the type of other numbers: less to compile
+    pools = (searches.pool_start, searches.pool, searches.pool_scores)
     sizes = np.zeros(len(searches), dtype=np.int64)
     size = _measure(rows, listed, targets, pools[:2], sizes)
-    if size < 0:
+    if size >= _NEGATIVE:
         raise ValueError("a ply, version, action or visit of the searched moves is negative; want numbers from 0")
     out = np.empty(size, dtype=np.uint8)
     _write(rows, listed, targets, pools, sizes, out)
@@ -52,14 +54,12 @@ _Ragged: TypeAlias = tuple[np.ndarray, np.ndarray]
 
 @lean
 def _measure(rows: _Rows, listed: _Listed, targets: _Ragged, pools: _Ragged, sizes: np.ndarray) -> int:
-    """Write the bytes of each message into `sizes` (int64 [M]); return those of the whole field, -1 for a negative number."""
+    """Write the bytes of each message into `sizes` (int64 [M]); return the field's, _NEGATIVE or more for a number below 0."""
     ply, version, flags, root_value, behaviour = rows
     start, actions, visits = listed
     target_start, target = targets
     pool_start, pool = pools
     total = 0
-    if min(_least(ply), _least(version), _least(actions), _least(visits), _least(pool)) < 0:
-        return -1
     for row in range(ply.size):
         first, end = start[row], start[row + 1]
         size = _optional_size(int(ply[row])) + _optional_size(int(version[row])) + _optional_size(int(flags[row]))
@@ -102,18 +102,9 @@ def _write(rows: _Rows, listed: _Listed, targets: _Ragged, pools: _Listed, sizes
 
 
 @lean
-def _least(numbers: np.ndarray) -> int:
-    """Return the smallest number, at most 0."""
-    least = 0
-    for number in numbers:
-        least = min(least, number)
-    return least
-
-
-@lean
 def _size(number: int) -> int:
-    """Return the bytes of a number from 0 up, seven bits each."""
-    size = 1
+    """Return the bytes of a number from 0 up, seven bits each; a negative one has _NEGATIVE."""
+    size = 1 if number >= 0 else _NEGATIVE
     while number > 0x7F:
         number >>= 7
         size += 1
