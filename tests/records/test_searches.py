@@ -84,6 +84,13 @@ def test_a_pool_has_a_score_for_each_action():
         Searches.of([SearchedMove(**fields)])
 
 
+def test_visits_that_are_no_whole_numbers_are_refused():
+    fields = {slot: getattr(one(0), slot) for slot in SearchedMove.__slots__}
+    fields["visits"] = np.array([0.5, 1.5])
+    with pytest.raises(TypeError, match="Cannot cast"):
+        Searches.of([SearchedMove(**fields)])
+
+
 def one(ply: int) -> SearchedMove:
     two, nothing = np.array([1, 3], dtype=np.int32), np.empty(0, dtype=np.uint16)
     return SearchedMove(ply, 1, two, two, nothing, np.array([0.5, -0.5], dtype=np.float32), FULL_SEARCH | EXPLORATORY)

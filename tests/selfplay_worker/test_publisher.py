@@ -2,8 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
 import pytest
 
@@ -30,9 +29,8 @@ def uids(count: int) -> list[str]:
     return [f"{number:032x}" for number in range(count)]
 
 
-@asynccontextmanager
-async def published(stream: MemoryStream, games: Sequence[FinishedGame]) -> AsyncIterator[list[str]]:
-    """Publish games that all wait at once; yield the uids in the stream."""
+async def published(stream: MemoryStream, games: Sequence[FinishedGame]) -> list[str]:
+    """Publish games that all wait at once; return the uids in the stream."""
     publisher = Publisher(stream, "tic_tac_toe", capacity=8, rng=random.Random(0))
     for game in games:
         publisher.hand_over(game)
@@ -41,13 +39,12 @@ async def published(stream: MemoryStream, games: Sequence[FinishedGame]) -> Asyn
         await publisher.flush()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    yield [delivery.uid for delivery in await stream.consume(consumer="a", limit=1_000, block_s=0.0)]
+    return [delivery.uid for delivery in await stream.consume(consumer="a", limit=1_000, block_s=0.0)]
 
 
 async def test_games_that_wait_are_published_together_and_in_order() -> None:
     stream, names = Counted(), uids(2 * MAX_GAMES + 3)
-    async with published(stream, [FinishedGame(uid, b"record") for uid in names]) as found:
-        assert found == names
+    assert await published(stream, [FinishedGame(uid, b"record") for uid in names]) == names
     assert [len(call) for call in stream.calls] == [MAX_GAMES, MAX_GAMES, 3]
 
 
@@ -56,8 +53,7 @@ async def test_large_games_are_published_by_their_bytes_and_one_above_the_bound_
     stream, names = Counted(), uids(5)
     sizes = [60, 40, 1, 500, 100]
     games = [FinishedGame(uid, bytes(size)) for uid, size in zip(names, sizes, strict=True)]
-    async with published(stream, games) as found:
-        assert found == names
+    assert await published(stream, games) == names
     assert stream.calls == [names[:2], names[2:3], names[3:4], names[4:]]
 
 
@@ -68,6 +64,5 @@ async def test_a_refused_game_does_not_take_others_with_it() -> None:
         FinishedGame(uid, bytes(size), when_settled=lambda uid=uid: settled.append(uid))
         for uid, size in zip(names, sizes, strict=True)
     ]
-    async with published(stream, games) as found:
-        assert found == [names[0], names[1], names[3]]
+    assert await published(stream, games) == [names[0], names[1], names[3]]
     assert settled == names

@@ -76,7 +76,10 @@ class Searches(Sequence[SearchedMove]):
 
     @classmethod
     def of(cls, searched: Sequence[SearchedMove]) -> Searches:
-        """Return moves as columns. Raises `ValueError` for a pool with another number of scores."""
+        """Return moves as columns.
+
+        Raises `ValueError` for a pool without a score for each action, `TypeError` for fractions in a column of integers.
+        """
         if isinstance(searched, Searches):
             return searched
         players = max((len(move.root_value) for move in searched), default=0)
@@ -138,7 +141,7 @@ def starts(lengths: Sequence[int] | np.ndarray) -> np.ndarray:
 
 
 def _joined(parts: Sequence[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
-    return np.concatenate([np.empty(0, dtype=dtype), *parts], dtype=dtype, casting="unsafe")
+    return np.concatenate([np.empty(0, dtype=dtype), *parts], dtype=dtype, casting="same_kind")
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,8 +118,8 @@ class SearchBlock:
         `versions` are the model versions by seat, or `EXTERNAL` for a seat whose moves come through `play`. `opening` is
         played first. A `position` (state_dtype [S]) replaces the start of the game; the moves alone then do not reproduce
         the game. With `hold` the slot also waits for `play` after each search. Raises `IllegalMove` for an opening that is
-        illegal or ends the game, `ValueError` for a slot in use, a seed outside [0, 2^63), a wrong number of seats or an
-        invalid version; the slot then stays idle.
+        illegal or ends the game, `ValueError` for a slot in use, a seed outside [0, 2^63), a wrong number of seats, an invalid
+        version or a position of another shape; the slot then stays idle.
         """
         record = self._record(slot)
         if record["status"] != IDLE:

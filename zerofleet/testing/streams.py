@@ -27,8 +27,6 @@ __all__ = ["MakeStreamBackend", "StreamBackend", "StreamContract"]
 class StreamContract(PublishingContract):
     """Tests of a `GameStream`. A subclass has the fixture `make_backend`, a `MakeStreamBackend`; it closes the streams."""
 
-    pytestmark = pytest.mark.asyncio
-
     async def test_games_come_out_as_they_went_in_and_in_order(self, make_backend: MakeStreamBackend) -> None:
         backend = make_backend()
         await publish(backend.open(), 0, 1, 2, 3)

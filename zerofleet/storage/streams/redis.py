@@ -127,9 +127,9 @@ class RedisStream(GameStream):
             while (room := self._settings.high_water - await self._length()) <= 0:  # noqa: ASYNC110  (XLEN sends no event)
                 await asyncio.sleep(self._rng.uniform(0.5, 1.5) * self._settings.poll_s)
             crash_point("stream_before_publish")
-            await self._retrying(partial(self._add, left[:room]))
+            adding, left = left[:room], left[room:]
+            await self._retrying(partial(self._add, adding))
             crash_point("stream_after_publish")
-            left = left[room:]
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
         """See `GameStream.consume`. While Redis is unreachable this waits as for an empty stream."""
@@ -315,15 +315,17 @@ class RedisStream(GameStream):
 
     # -- trouble ---------------------------------------------------------------------------------------------------
 
-    async def _add(self, games: Sequence[Publication]) -> None:
-        """Add entries in one exchange. Raises the first error of its commands, which others may follow or precede."""
+    async def _add(self, games: list[Publication]) -> None:
+        """Add entries in one exchange, and leave in the list those that Redis refused. Raises the first of these errors."""
         async with self._client.pipeline(transaction=False) as commands:
             for game in games:
                 traced = {tracing.HEADER: game.traceparent} if game.traceparent else {}
                 commands.xadd(self._key, {"uid": game.uid, "payload": game.payload, **traced})
-            for reply in await commands.execute(raise_on_error=False):  # it would write the command into the error's text
-                if isinstance(reply, Exception):
-                    raise reply
+            replies = await commands.execute(raise_on_error=False)  # it would write the command into the error's text
+        refused = [(game, reply) for game, reply in zip(games, replies, strict=True) if isinstance(reply, Exception)]
+        games[:] = [game for game, _ in refused]
+        for _, error in refused:
+            raise error
 
     async def _retrying(self, call: Callable[[], Awaitable[Result]]) -> Result:
         """Retry until Redis replies; raises `Unavailable` after `retry_for_s`."""
