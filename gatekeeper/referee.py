@@ -15,7 +15,8 @@ from gatekeeper.ledger import Ledger
 from gatekeeper.pacing import Budget, PacedEvaluator
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
-from zerofleet.contracts.gate_events import TRIAL_MATCH
+from zerofleet.agents.model.search_options import parse_search
+from zerofleet.contracts.gate_events import TRIAL_MATCH, ModelPlay
 from zerofleet.contracts.promotions import Champion, MatchReport
 from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.evaluators.base import Evaluator
@@ -152,6 +153,7 @@ class Referee:
             seed=int(seed[0]) >> 1,
             opening_plies=self._settings.gate.opening_plies,
             max_groups=self._settings.gate.max_pairs,
+            play=self._play_now(),
         )
         try:
             next(terms.openings(), None)
@@ -163,12 +165,13 @@ class Referee:
         self, board: Scoreboard, evaluator: Evaluator, *, lead: int, slots: int, valid: Callable[[], bool]
     ) -> Decision:
         """Play a match with `lead` games at its start and up to `slots` later."""
-        version, match_id, gate = board.terms.players[0].version or 0, board.terms.match_id, self._settings.gate
+        version, match_id = board.terms.players[0].version or 0, board.terms.match_id
         self._show(version, board)
+        how = board.terms.play or self._play_now()
         settings = MatchSettings(
-            simulations=gate.simulations,
-            leaves_per_game=gate.leaves_per_game,
-            options=gate.search_options,
+            simulations=how.simulations,
+            leaves_per_game=how.leaves_per_game,
+            options=parse_search(how.search),
             slots=min(slots, board.terms.max_groups * board.terms.games_per_group),
             lead_games=lead,
             cache_positions=self._settings.cache_positions,
@@ -186,6 +189,11 @@ class Referee:
         decision = outcome.decision
         log.info("match.decided", version=version, match=match_id, passes=decision.first_wins, reason=decision.reason)
         return decision
+
+    def _play_now(self) -> ModelPlay:
+        """Return how models play in a match that begins now; a match that is resumed keeps what it began with."""
+        gate = self._settings.gate
+        return ModelPlay(simulations=gate.simulations, leaves_per_game=gate.leaves_per_game, search=gate.search)
 
     def _rule_of(self, board: Scoreboard) -> StoppingRule:
         return self._trial_rule if board.terms.match_id.startswith(TRIAL_MATCH) else self._rule

@@ -5,8 +5,11 @@ import pytest
 
 from gatekeeper.service import open_gatekeeper
 from gatekeeper.settings import GatekeeperSettings
+from zerofleet.contracts.gate_events import GameEnded
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import ConfigurationError, RunDirectoryError, StaleEpoch, Unavailable
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.storage.runs import RunPaths
 
 MODEL = "tic_tac_toe"
 
@@ -17,6 +20,19 @@ def stop_after(gate, games, version):
         gate.ledger.candidate(version).status.settled
         or sum(len(board.results()) for board in gate.ledger.boards("gate")) >= games
     )
+
+
+def games_of(directory):
+    """Return the moves of each game in a gatekeeper's journal."""
+    journal = EventJournal(RunPaths(directory).gatekeeper / JOURNAL_FILE, model=MODEL)
+    return {(event.group, event.seating): event.moves for event in journal.stream() if isinstance(event, GameEnded)}
+
+
+def differing(some, others):
+    """Return how many of the games of both have other moves."""
+    both = some.keys() & others.keys()
+    assert both
+    return sum(some[game] != others[game] for game in both)
 
 
 async def test_a_match_resumes_after_a_restart_with_the_same_result(tmp_path, models, inference, run_gate):
@@ -43,6 +59,28 @@ async def test_a_match_resumes_after_a_restart_with_the_same_result(tmp_path, mo
     assert outcomes[0] == outcomes[1]
     assert outcomes[0].status is CandidateStatus.PROMOTED
     assert stops > 4
+
+
+@pytest.mark.parametrize("changed", [{"simulations": 2}, {"search": "root=gumbel"}, {"leaves_per_game": 4}], ids=str)
+async def test_a_match_resumed_with_other_settings_keeps_those_it_began_with(tmp_path, models, inference, run_gate, changed):
+    inference.stubborn = {1}
+    for _ in range(2):
+        models.publish()
+    offered = 2, models.store.manifest_sha256(MODEL, 2)
+    games, verdicts = {}, {}
+    for name, first, later in (("kept", {}, {}), ("changed", {}, changed), ("other", changed, changed)):
+        shutil.copytree(models.store.root, tmp_path / name / "models")
+        async with run_gate(tmp_path / name, **first) as gate:
+            await gate.client.promote(MODEL, 1, reason="")
+            await gate.client.submit(MODEL, *offered)
+            await gate.until(stop_after(gate, 1, 2))
+            assert not gate.ledger.candidate(2).status.settled
+        async with run_gate(tmp_path / name, **later) as gate:
+            verdicts[name] = await gate.settled(2)
+        games[name] = games_of(tmp_path / name)
+    assert verdicts["changed"] == verdicts["kept"]
+    assert differing(games["changed"], games["kept"]) == 0
+    assert differing(games["other"], games["kept"]) > 0  # else the settings would not matter
 
 
 async def test_candidates_and_champion_survive_a_restart(open_gate, inference):

@@ -19,6 +19,7 @@ __all__ = [
     "JournalBegun",
     "MatchClosed",
     "MatchOpened",
+    "ModelPlay",
     "Placed",
     "StatusChanged",
     "Submitted",
@@ -78,6 +79,15 @@ class Dropped(_Line):
     versions: tuple[Version, ...]
 
 
+class ModelPlay(_Line):
+    """How the models of a match choose their moves."""
+
+    simulations: int = Field(ge=0)
+    leaves_per_game: int = Field(ge=1)
+    search: str
+    """Other settings of the search, as `gate.search`."""
+
+
 class MatchOpened(_Line):
     """A match was opened, with all parameters that determine its games."""
 
@@ -89,6 +99,8 @@ class MatchOpened(_Line):
     seed: int = Field(ge=0, lt=1 << 64)
     opening_plies: int = Field(ge=0, le=_MOST_PLIES)
     max_groups: int = Field(ge=0, le=MOST_GROUPS)
+    play: ModelPlay | None = None
+    """None for a match of the ladder, and in journals of earlier releases: as the settings of the gatekeeper say."""
 
 
 class GameEnded(_Line):

@@ -158,6 +158,7 @@ class GateRecord:
             seed=event.seed,
             opening_plies=event.opening_plies,
             max_groups=event.max_groups,
+            play=event.play,
         )
 
 
@@ -188,6 +189,7 @@ def opened(terms: MatchTerms, purpose: Purpose) -> events.MatchOpened:
         seed=terms.seed,
         opening_plies=terms.opening_plies,
         max_groups=terms.max_groups,
+        play=terms.play,
     )
 
 

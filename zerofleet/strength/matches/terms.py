@@ -16,6 +16,7 @@ import numpy as np
 
 from games.core import Game
 from zerofleet.agents.registry import repeats_itself
+from zerofleet.contracts.gate_events import ModelPlay
 from zerofleet.contracts.naming import is_version
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches.openings import Opening, draw_openings, position_key
@@ -94,6 +95,8 @@ class MatchTerms:
     max_groups: int
     given_openings: tuple[Opening, ...] | None = None
     """Openings to use instead of random ones, in this order."""
+    play: ModelPlay | None = None
+    """How the models choose their moves, where the match may outlast the process that began it; None: not recorded."""
 
     def __post_init__(self) -> None:
         for player in self.players:
