@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, Route, expect
 
 import games
-from zerofleet.contracts.gate_events import StatusChanged, Submitted
+from zerofleet.contracts.gate_events import ModelPlay, StatusChanged, Submitted
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment
@@ -34,7 +34,8 @@ def with_match(copied: Callable[[str], Path]) -> str:
     (root / "experiment.toml").write_text(commented(Experiment("tic_tac_toe", "tiny", 1, settings=SETTINGS)))
     promoted = (Submitted(version=1, manifest_sha256="0" * 64), StatusChanged(version=1, status=CandidateStatus.PROMOTED))
     game = games.make("tic_tac_toe")
-    match = sample_match(game, RULE, match_id="gate/2/1/1", version=2, opponent=1, groups=4, status=CandidateStatus.PROMOTED)
+    about = {"match_id": "gate/2/1/1", "version": 2, "opponent": 1, "groups": 4, "status": CandidateStatus.PROMOTED}
+    match = sample_match(game, RULE, **about, play=ModelPlay(simulations=64, leaves_per_game=4, search="root=puct"))  # type: ignore[arg-type]
     EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite([*promoted, *match])
     return root.name
 
@@ -53,6 +54,7 @@ def test_a_version_leads_to_the_path_of_its_test(
     expect(page).to_have_url(re.compile(f"/runs/{with_match}/matches#"))
     expect(page.locator("#match .llr-path")).to_be_visible()
     expect(page.locator("#match h2").first).to_have_text("Version 2 against 1: promoted")
+    expect(page.locator("#match")).to_contain_text("Both versions: 64 simulations a move, 4 leaves a request, root=puct.")
     expect(page.locator("#matches tr.chosen")).to_have_count(1)
     assert page.url.endswith("#id=gate%2F2%2F1%2F1&pair=1&game=1&ply=1")
     keep(page, "match-of-model")

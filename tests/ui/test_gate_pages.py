@@ -19,7 +19,7 @@ import ui
 from ui.app import create_app
 from ui.catalogue import Catalogue
 from zerofleet.cli import main
-from zerofleet.contracts.gate_events import TRIAL_MATCH, StatusChanged, Submitted, Tallied
+from zerofleet.contracts.gate_events import TRIAL_MATCH, ModelPlay, StatusChanged, Submitted, Tallied
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.library.match_rows import KINDS, VERDICTS, Kind, MatchList, MatchQuery, MatchRow, Stage, page_of
 from zerofleet.presets.commented import commented
@@ -199,6 +199,28 @@ async def test_a_match_has_its_path_between_the_bounds_and_its_pairs(gate):
     assert found["path"][0] == 0.0
     assert len(found["path"]) == found["pairs"] + 1 == 5
     assert all(len(pair["games"]) == 2 for pair in found["games"])
+
+
+@pytest.mark.parametrize(
+    ("play", "words"),
+    [
+        (
+            ModelPlay(simulations=64, leaves_per_game=4, search="root=puct"),
+            "64 simulations a move, 4 leaves a request, root=puct",
+        ),
+        (ModelPlay(simulations=1200, leaves_per_game=1, search=""), "1,200 simulations a move, 1 leaf a request"),
+        (ModelPlay(simulations=0, leaves_per_game=4, search=""), "the policy without search"),
+        (None, ""),  # journals of earlier builds
+    ],
+)
+async def test_a_match_states_how_its_versions_choose_their_moves(runs, tmp_path, connected, play, words):
+    root = shutil.copytree(runs / "golden", tmp_path / "stated")
+    match = sample_match(GAME, RULE, match_id=MATCH, version=2, opponent=1, groups=1, play=play)
+    EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite(match)
+    app = create_app(Catalogue(tmp_path, None))
+    async with app.router.lifespan_context(app), connected(app) as client:
+        found = (await client.get(f"/api/v1/runs/{root.name}/match", params={"id": MATCH})).json()
+    assert found["play"] == words
 
 
 async def test_a_match_is_that_of_the_openapi_document(gate):

@@ -129,6 +129,7 @@ async function open(row, asked = new URLSearchParams()) {
       el("h2", {}, `Version ${detail.version} against ${detail.opponent}: ${verdict(detail)}`),
       summary(detail),
       detail.reason ? el("p", { class: "dim" }, detail.reason) : "",
+      detail.play ? el("p", { class: "dim" }, `Both versions: ${detail.play}.`) : "",
       ...testFigure(detail),
       el("h2", {}, "Pairs"),
       el("p", { class: "dim" }, "Number of the pair, and the version's points in it; a grey one does not count, as it ended after the decision or is incomplete."),

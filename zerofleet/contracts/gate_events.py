@@ -87,6 +87,14 @@ class ModelPlay(_Line):
     search: str
     """Other settings of the search, as `gate.search`."""
 
+    def __str__(self) -> str:
+        """Return it in words, such as `64 simulations a move, 4 leaves a request, root=puct`."""
+        if not self.simulations:
+            return "the policy without search"
+        leaves = "leaf" if self.leaves_per_game == 1 else "leaves"
+        words = f"{self.simulations:,} simulations a move, {self.leaves_per_game} {leaves} a request"
+        return f"{words}, {self.search}" if self.search else words
+
 
 class MatchOpened(_Line):
     """A match was opened, with all parameters that determine its games."""

@@ -75,6 +75,9 @@ class MatchPair(Value):
 class MatchDetail(MatchRow):
     """Match with its games."""
 
+    play: str
+    """How both versions choose their moves, such as `64 simulations a move, 4 leaves a request, root=puct`; empty where the
+    journal does not state it."""
     path: tuple[float, ...]
     """Value of the sequential test after each pair that counts, from 0 before the first; empty without such a test."""
     games: tuple[MatchPair, ...]
@@ -300,7 +303,8 @@ def match_detail(found: StoredMatch, paths: RunPaths) -> MatchDetail:
     path: tuple[float, ...] = ()
     if isinstance(rule, SequentialTest):
         path = tuple(rule.log_likelihood_ratio(board.standing(groups)) for groups in range(row.pairs + 1))
-    return MatchDetail(**dict(row), path=path, games=tuple(_pairs(board, row.pairs)))
+    play = "" if board.terms.play is None else str(board.terms.play)
+    return MatchDetail(**dict(row), play=play, path=path, games=tuple(_pairs(board, row.pairs)))
 
 
 def _version(board: Scoreboard) -> int:

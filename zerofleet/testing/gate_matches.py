@@ -6,7 +6,7 @@ import numpy as np
 
 from games import core, positions
 from games.core import Game
-from zerofleet.contracts.gate_events import Event, MatchClosed, StatusChanged, Submitted
+from zerofleet.contracts.gate_events import Event, MatchClosed, ModelPlay, StatusChanged, Submitted
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.strength.gate_record import ended, match_report, opened
 from zerofleet.strength.matches import GameResult, MatchTerms, Pairing, Player, Scoreboard, StoppingRule
@@ -23,13 +23,14 @@ def sample_match(
     opponent: int,
     groups: int,
     status: CandidateStatus | None = CandidateStatus.REJECTED,
+    play: ModelPlay | None = None,
 ) -> list[Event]:
     """Return the events of a match of `groups` groups of random games; with `status` None it is still open.
 
-    The report of its verdict is that of `rule` over all of its groups.
+    The report of its verdict is that of `rule` over all of its groups. `play` is what the journal states of the searches.
     """
     players = (Player.model(version), Player.model(opponent))
-    terms = MatchTerms(match_id=match_id, game=game, players=players, seed=version, opening_plies=1, max_groups=groups)
+    terms = MatchTerms(match_id, game, players, seed=version, opening_plies=1, max_groups=groups, play=play)
     board, rng = Scoreboard(terms), np.random.default_rng(version)
     events: list[Event] = [Submitted(version=version, manifest_sha256="0" * 64), opened(terms, "gate")]
     for group in range(groups):
