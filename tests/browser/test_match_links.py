@@ -34,8 +34,8 @@ def with_match(copied: Callable[[str], Path]) -> str:
     (root / "experiment.toml").write_text(commented(Experiment("tic_tac_toe", "tiny", 1, settings=SETTINGS)))
     promoted = (Submitted(version=1, manifest_sha256="0" * 64), StatusChanged(version=1, status=CandidateStatus.PROMOTED))
     game = games.make("tic_tac_toe")
-    about = {"match_id": "gate/2/1/1", "version": 2, "opponent": 1, "groups": 4, "status": CandidateStatus.PROMOTED}
-    match = sample_match(game, RULE, **about, play=ModelPlay(simulations=64, leaves_per_game=4, search="root=puct"))  # type: ignore[arg-type]
+    play, status = ModelPlay(simulations=64, leaves_per_game=4, search="root=puct"), CandidateStatus.PROMOTED
+    match = sample_match(game, RULE, match_id="gate/2/1/1", version=2, opponent=1, groups=4, status=status, play=play)
     EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite([*promoted, *match])
     return root.name
 
