@@ -60,8 +60,8 @@ class Cluster:
         }
 
     def build(self) -> None:
-        """Build the images, and one of Debian's Prometheus."""
-        self.compose("build")
+        """Build the images, that of the pages too, and one of Debian's Prometheus."""
+        self.compose("--profile", "ui", "build")  # else `up` takes an image of the pages that an earlier release left
         network = os.environ.get("ZEROFLEET_BUILD_NETWORK", "default")
         self.docker.images.build(path=str(Path(__file__).parent / "prometheus"), tag=PROMETHEUS, network_mode=network)
 
