@@ -34,6 +34,7 @@ from gatekeeper.pointer import ChampionPointer
 from gatekeeper.ratings import Ratings
 from gatekeeper.served_versions import Serving
 from gatekeeper.settings import GatekeeperSettings
+from zerofleet.contracts.gate_events import ModelPlay
 from zerofleet.contracts.lineage import confirmed_champion
 from zerofleet.contracts.promotions import Rung
 from zerofleet.errors import (
@@ -47,6 +48,7 @@ from zerofleet.errors import (
 )
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets import GateSettings
+from zerofleet.presets.gate_rules import model_play
 from zerofleet.strength.ladders.play import in_turns
 from zerofleet.strength.ladders.rungs import default_rungs, require_rungs
 from zerofleet.strength.matches import AgentMaker, MatchSettings, MatchTerms, Pairing, Player, Scoreboard, play_games
@@ -147,10 +149,8 @@ class Ladder:
         """Play until no match is missing and return True; once another champion is confirmed, only the reserved games."""
         self._version = version
         self._boards = boards = [await self._ledger.open_match(terms, "ladder") for terms in self._missing()]
-        settings = MatchSettings(
-            simulations=self._settings.gate.simulations,
-            leaves_per_game=self._settings.gate.leaves_per_game,
-            options=self._settings.gate.search_options,
+        settings = replace(
+            MatchSettings.recorded(self._play_of(version)),
             slots=self._settings.ladder_slots,
             cache_positions=self._settings.cache_positions,
             before_step=self._take_turns,
@@ -180,9 +180,15 @@ class Ladder:
         if version is not None:
             champion = f"model:{version}"
             matches = [*((champion, name) for name in self._names), *matches]
-        return [self._terms(first, second) for first, second in matches if not self._ledger.games_between(first, second)]
+        play = self._play_of(version)
+        return [self._terms(first, second, play) for first, second in matches if not self._ledger.games_between(first, second)]
 
-    def _terms(self, first: str, second: str) -> MatchTerms:
+    def _play_of(self, version: int | None) -> ModelPlay:
+        """Return how a version plays all its matches: as in those that a restart interrupted, else by the present settings."""
+        own = (board.terms for board in self._ledger.boards("ladder") if board.terms.players[0].version == version)
+        return next((terms.play for terms in own if terms.play is not None), model_play(self._settings.gate))
+
+    def _terms(self, first: str, second: str, play: ModelPlay) -> MatchTerms:
         players = (Player.named(first), Player.named(second))
         words = [self._settings.seed, *f"{first} {second}".encode()]
         gate = self._settings.gate
@@ -193,7 +199,8 @@ class Ladder:
             seed=int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0]) >> 1,
             opening_plies=gate.opening_plies,
         )
-        return replace(terms, match_id=f"ladder/{first}/{second}")
+        has_model = any(player.version is not None for player in players)
+        return replace(terms, match_id=f"ladder/{first}/{second}", play=play if has_model else None)
 
     async def _take_turns(self) -> None:
         """Rest after each step in proportion to its time and, unless reserved games are missing, while a candidate waits.

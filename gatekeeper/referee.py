@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -15,12 +16,11 @@ from gatekeeper.ledger import Ledger
 from gatekeeper.pacing import Budget, PacedEvaluator
 from gatekeeper.pointer import ChampionPointer
 from gatekeeper.settings import GatekeeperSettings
-from zerofleet.agents.model.search_options import parse_search
-from zerofleet.contracts.gate_events import TRIAL_MATCH, ModelPlay
+from zerofleet.contracts.gate_events import TRIAL_MATCH
 from zerofleet.contracts.promotions import Champion, MatchReport
 from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.presets.gate_rules import stopping_rule, trial_rule
+from zerofleet.presets.gate_rules import model_play, stopping_rule, trial_rule
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.strength.gate_record import match_report
 from zerofleet.strength.matches import (
@@ -153,7 +153,7 @@ class Referee:
             seed=int(seed[0]) >> 1,
             opening_plies=self._settings.gate.opening_plies,
             max_groups=self._settings.gate.max_pairs,
-            play=self._play_now(),
+            play=model_play(self._settings.gate),
         )
         try:
             next(terms.openings(), None)
@@ -167,11 +167,8 @@ class Referee:
         """Play a match with `lead` games at its start and up to `slots` later."""
         version, match_id = board.terms.players[0].version or 0, board.terms.match_id
         self._show(version, board)
-        how = board.terms.play or self._play_now()
-        settings = MatchSettings(
-            simulations=how.simulations,
-            leaves_per_game=how.leaves_per_game,
-            options=parse_search(how.search),
+        settings = replace(
+            MatchSettings.recorded(board.terms.play or model_play(self._settings.gate)),
             slots=min(slots, board.terms.max_groups * board.terms.games_per_group),
             lead_games=lead,
             cache_positions=self._settings.cache_positions,
@@ -189,11 +186,6 @@ class Referee:
         decision = outcome.decision
         log.info("match.decided", version=version, match=match_id, passes=decision.first_wins, reason=decision.reason)
         return decision
-
-    def _play_now(self) -> ModelPlay:
-        """Return how models play in a match that begins now; a match that is resumed keeps what it began with."""
-        gate = self._settings.gate
-        return ModelPlay(simulations=gate.simulations, leaves_per_game=gate.leaves_per_game, search=gate.search)
 
     def _rule_of(self, board: Scoreboard) -> StoppingRule:
         return self._trial_rule if board.terms.match_id.startswith(TRIAL_MATCH) else self._rule

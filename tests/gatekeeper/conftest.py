@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import sys
-from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -159,6 +158,13 @@ def make_settings(run_dir, *, ladder_games=0, by_hand_only=False, **gate):
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class WithoutProofs(MatchSettings):
+    """Settings of matches that prove no values: proofs would show a stubborn version every danger."""
+
+    prove_values: bool = False
+
+
 class Gate:
     """A running gatekeeper and a client of it."""
 
@@ -191,13 +197,13 @@ class Gate:
 
 @contextlib.asynccontextmanager
 async def running(settings, models, inference):
-    """Run a gatekeeper until the block ends. Its matches prove no values: proofs would show a stubborn version every danger."""
+    """Run a gatekeeper until the block ends."""
     async with (
         open_gatekeeper(settings, evaluator=inference, control=inference) as gatekeeper,
         asyncio.TaskGroup() as group,
         GatekeeperClient(gatekeeper.address) as client,
     ):
-        with mock.patch.object(referee, "MatchSettings", partial(MatchSettings, prove_values=False)):
+        with mock.patch.object(referee, "MatchSettings", WithoutProofs):
             work = group.create_task(gatekeeper.run(by_hand_only=settings.by_hand_only))
             try:
                 yield Gate(gatekeeper, client, models, inference)

@@ -1,3 +1,4 @@
+import shutil
 from collections import Counter
 
 import pytest
@@ -5,7 +6,11 @@ import pytest
 from games.core import make
 from gatekeeper.ladder import RESERVED_GROUPS, Ladder, rest_s
 from zerofleet.agents import make_agent
+from zerofleet.contracts.gate_events import GameEnded
 from zerofleet.errors import ConfigurationError
+from zerofleet.presets.gate_rules import model_play
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.ladders import default_rungs
 from zerofleet.telemetry import metrics
 
@@ -22,6 +27,13 @@ def complete(gate, version, games):
 def begun(gate, games):
     """Return a test whether open ladder matches have as many results."""
     return lambda: sum(len(board.results()) for board in gate.ledger.boards("ladder")) >= games
+
+
+def games_of(directory):
+    """Return the moves of each game of the champion in a gatekeeper's journal."""
+    journal = EventJournal(RunPaths(directory).gatekeeper / JOURNAL_FILE, model=MODEL)
+    ended = [event for event in journal.stream() if isinstance(event, GameEnded) and "/model:" in event.match_id]
+    return {(event.match_id, event.group, event.seating): event.moves for event in ended}
 
 
 async def test_rungs_and_champion_play_and_are_rated_with_random_at_zero(open_gate):
@@ -47,6 +59,24 @@ async def test_the_ladder_resumes_after_a_restart_and_plays_no_game_twice(open_g
     async with open_gate(ladder_games=8) as gate:
         assert await gate.client.ladder(MODEL) == before
         assert gate.gatekeeper.ladder._missing() == []
+
+
+@pytest.mark.parametrize("changed", [{"simulations": 2}, {"search": "root=gumbel"}], ids=str)
+async def test_a_champion_is_rated_with_the_settings_with_which_its_matches_began(tmp_path, models, run_gate, changed):
+    models.publish()
+    games, elo = {}, {}
+    for name, first, later in (("kept", {}, {}), ("changed", {}, changed), ("other", changed, changed)):
+        shutil.copytree(models.store.root, tmp_path / name / "models")
+        async with run_gate(tmp_path / name, ladder_games=8, **first) as gate:
+            await gate.client.promote(MODEL, 1, reason="")
+            await gate.until(lambda: any(b.results() for b in gate.ledger.boards("ladder") if b.terms.players[0].version))
+            assert not complete(gate, 1, 8)()
+        async with run_gate(tmp_path / name, ladder_games=8, **later) as gate:
+            await gate.until(complete(gate, 1, 8))
+            elo[name] = await gate.client.ladder(MODEL)
+        games[name] = games_of(tmp_path / name)
+    assert (games["changed"], elo["changed"]) == (games["kept"], elo["kept"])
+    assert games["other"] != games["kept"]  # else the settings would not matter
 
 
 async def test_every_champion_is_rated_and_its_gate_match_counts(open_gate, inference):
@@ -178,7 +208,8 @@ async def test_no_game_of_the_ladder_is_played_during_a_gate_match(open_gate):
 def test_the_games_of_a_ladder_match_are_those_of_the_settings_in_whole_groups(settings_of, players, games, groups):
     settings = settings_of(gate={"ladder_games": games})
     parts = dict.fromkeys(("ledger", "pointer", "serving", "idle", "make_agent"))
-    terms = Ladder(make("take_six", players=players), settings, rungs=RUNGS, **parts)._terms("model:1", "random")
+    ladder = Ladder(make("take_six", players=players), settings, rungs=RUNGS, **parts)
+    terms = ladder._terms("model:1", "random", model_play(settings.gate))
     assert (terms.match_id, terms.max_groups) == ("ladder/model:1/random", groups)
 
 

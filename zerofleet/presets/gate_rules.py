@@ -1,12 +1,18 @@
-"""Stopping rules of a gate, from its settings: the gatekeeper decides by them, and pages draw their bounds."""
+"""Rules of a gate, from its settings: how models play, and when a match stops; pages draw the bounds."""
 
 from __future__ import annotations
 
+from zerofleet.contracts.gate_events import ModelPlay
 from zerofleet.presets.parts import GateSettings
 from zerofleet.strength.matches import FixedGames, SequentialTest, ShareOfPoints, StoppingRule
 from zerofleet.strength.ratings import Sprt
 
-__all__ = ["stopping_rule", "trial_rule"]
+__all__ = ["model_play", "stopping_rule", "trial_rule"]
+
+
+def model_play(gate: GateSettings) -> ModelPlay:
+    """Return how models choose their moves in a match that begins now; a match that is resumed keeps what it began with."""
+    return ModelPlay(simulations=gate.simulations, leaves_per_game=gate.leaves_per_game, search=gate.search)
 
 
 def stopping_rule(gate: GateSettings) -> StoppingRule:

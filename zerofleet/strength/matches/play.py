@@ -19,7 +19,8 @@ from games import core, positions
 from games.core import Game, GameSpec
 from zerofleet.agents import Agent, AgentMaker, Evaluate
 from zerofleet.agents.model.mcts import match_search
-from zerofleet.agents.model.search_options import SearchOptions
+from zerofleet.agents.model.search_options import SearchOptions, parse_search
+from zerofleet.contracts.gate_events import ModelPlay
 from zerofleet.evaluators.base import Evaluation, Evaluator, ImmediateEvaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
 from zerofleet.search import PlayedGame, SearchSettings
@@ -66,6 +67,11 @@ class MatchSettings:
     """Awaited before each step, to yield to other work. Its time is not measured as effort, and no agent searches meanwhile."""
     agent_threads: int = field(default_factory=usable_cores)
     """Concurrent agents; results do not depend on it."""
+
+    @classmethod
+    def recorded(cls, play: ModelPlay) -> MatchSettings:
+        """Return the settings with which models play as the terms of a match record. Raises `InvalidRequest`."""
+        return cls(simulations=play.simulations, leaves_per_game=play.leaves_per_game, options=parse_search(play.search))
 
     def search(self, spec: GameSpec) -> SearchSettings:
         """Return the search settings: those of every match, changed by `options`.
