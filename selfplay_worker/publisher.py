@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 
 import structlog
@@ -19,6 +19,7 @@ from zerofleet.errors import InvalidRequest, Overloaded, PermissionRefused, Unav
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.streams import GameStream, Publication
+from zerofleet.storage.streams.base import leading
 from zerofleet.telemetry import metrics, tracing
 
 __all__ = ["Publisher"]
@@ -62,15 +63,12 @@ class Publisher:
             await self._changed.wait_for(lambda: not self._waiting)
 
     async def run(self) -> None:
-        """Publish until cancelled. Cancellation: the current games may or may not be in the stream; the rest are logged."""
+        """Publish until cancelled. Cancellation: the games that the stream is not known to have are logged as lost."""
         try:
             while True:
                 await self._arrived.wait()
                 while self._waiting:
-                    games = self._next()
-                    await self._publish(games)
-                    for _ in games:
-                        self._waiting.popleft()
+                    await self._publish(leading(self._waiting, count=MAX_GAMES, size_bytes=MAX_BYTES))
                     metrics.PUBLISH_QUEUE.set(len(self._waiting))
                     async with self._changed:
                         self._changed.notify_all()
@@ -79,22 +77,11 @@ class Publisher:
             if self._waiting:
                 metrics.GAMES_ABANDONED.labels(reason="unpublished").inc(len(self._waiting))
                 uids = [game.uid for game in self._waiting]
-                why = "the stream did not take them in time"
+                why = "the stream did not confirm them in time"  # it may have those of the call that was cancelled
                 log.error("publisher.games_lost", games=len(uids), game_uids=uids[:NAMED], why=why)
 
-    def _next(self) -> list[FinishedGame]:
-        """Return the first games of the queue, as many as go to the stream together."""
-        games: list[FinishedGame] = []
-        size = 0
-        for game in self._waiting:
-            size += len(game.payload)
-            if games and (len(games) == MAX_GAMES or size > MAX_BYTES):
-                break
-            games.append(game)
-        return games
-
     async def _publish(self, games: Sequence[FinishedGame]) -> None:
-        """Publish games, each with a span if it is traced. One that the stream refuses is left out, and logged."""
+        """Publish the first games of the queue, each with a span if it is traced. One that the stream refuses is logged."""
         with ExitStack() as spans:
             made = []
             for game in games:
@@ -102,20 +89,31 @@ class Publisher:
                     "game.publish", parent=game.traceparent, kind=tracing.SpanKind.PRODUCER, game_uid=game.uid
                 )
                 made.append(Publication(game.uid, game.payload, tracing.traceparent(spans.enter_context(span))))
-            refusal = await self._insist(made)
+            try:
+                refusal = await self._insist(made)
+            finally:
+                self._count(games, left={publication.uid for publication in made})
         if refusal is None:
-            self._published.inc(len(games))
-            for game in games:
-                log.debug("game.published", game_uid=game.uid)
-                _settle(game)
-        elif len(games) == 1:
-            self._refuse(games[0], refusal)
+            return
+        if len(games) == 1:
+            self._refuse(self._waiting.popleft(), refusal)
         else:
             for game in games:
                 await self._publish([game])
 
-    async def _insist(self, games: Sequence[Publication]) -> InvalidRequest | None:
-        """Retry until the stream has the games, or return its refusal.
+    def _count(self, games: Sequence[FinishedGame], *, left: Collection[str]) -> None:
+        """Count those of the first games of the queue that are in the stream, all but those with the uids `left`."""
+        for _ in games:
+            self._waiting.popleft()
+        self._waiting.extendleft(game for game in reversed(games) if game.uid in left)
+        self._published.inc(len(games) - len(left))
+        for game in games:
+            if game.uid not in left:
+                log.debug("game.published", game_uid=game.uid)
+                _settle(game)
+
+    async def _insist(self, games: list[Publication]) -> InvalidRequest | None:
+        """Retry until the stream has the games, or return its refusal; those that it has leave the list.
 
         A second copy after an uncertain failure is harmless: the uid is the same.
         """
@@ -123,13 +121,14 @@ class Publisher:
         backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=self._rng)
         away = False
         while True:
+            uid = games[0].uid
             try:
                 await self._stream.publish_all(games)
             except (Unavailable, Overloaded, PermissionRefused) as error:
                 if isinstance(error, PermissionRefused) and not self._reached:
                     raise  # wrong settings, and no game is lost by ending early; later the password may just be changing
                 if not away:
-                    log.warning("stream.away", error=str(error), waiting_games=len(self._waiting), game_uid=games[0].uid)
+                    log.warning("stream.away", error=str(error), waiting_games=len(self._waiting), game_uid=uid)
                 away = True
                 await backoff.pause()
                 continue

@@ -84,6 +84,13 @@ def test_a_pool_has_a_score_for_each_action():
         Searches.of([SearchedMove(**fields)])
 
 
+def test_an_action_has_a_number_of_visits():
+    fields = {slot: getattr(one(3), slot) for slot in SearchedMove.__slots__}
+    fields["visits"] = np.array([5, 6, 7], dtype=np.int32)
+    with pytest.raises(ValueError, match="ply 3: 2 actions have 3 numbers of visits"):
+        Searches.of([SearchedMove(**fields)])
+
+
 def test_visits_that_are_no_whole_numbers_are_refused():
     fields = {slot: getattr(one(0), slot) for slot in SearchedMove.__slots__}
     fields["visits"] = np.array([0.5, 1.5])

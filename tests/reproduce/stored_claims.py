@@ -27,8 +27,9 @@ _HEAD = """\
 Every claim that an experiment of [`zerofleet reproduce`](../reproduce.md) decides, with the figure of the thesis and ours.
 Where several [reports](theses.md) have one, that of the profile `full` counts, and then that of the most seeds and games.
 Intervals are of 95 %; with one seed they hold no luck of training. A verdict links to its report, which has seats,
-simulations and the command. Where the column "thesis" has no figure, or only one to reach, the bar is this project's own reading
-of the claim: "beaten" is above that bar, not above a result of the thesis. This page is written from the values of the reports.
+simulations and the command. Where the column "thesis" has no figure, or only one to reach, the bar is this project's own
+reading of the claim: "beaten" is above that bar, not above a result of the thesis. This page is written from the values of
+the reports.
 """
 
 

@@ -35,14 +35,15 @@ class MemoryStream:
         self.open.set()
         self.reached: asyncio.Queue[int] = asyncio.Queue()
 
-    async def publish_all(self, games: Sequence[Publication]) -> None:
+    async def publish_all(self, games: list[Publication]) -> None:
         numbers = [self._numbers.setdefault(game.uid, len(self._numbers) + 1) for game in games]
         if not self.refuses.isdisjoint(numbers):
             if len(games) == 1:
                 self.refuses -= set(numbers)
             raise InvalidRequest("the game is too large")
-        for game in games:
-            await self._publish(game.uid, game.payload)
+        while games:
+            await self._publish(games[0].uid, games[0].payload)
+            del games[0]
 
     async def _publish(self, uid: str, payload: bytes) -> None:
         self.calls += 1

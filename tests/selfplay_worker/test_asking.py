@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Sequence
 
 import pytest
 
@@ -26,9 +26,10 @@ class Scripted:
         self._fail()
         return None
 
-    async def publish_all(self, games: Sequence[Publication]) -> None:
+    async def publish_all(self, games: list[Publication]) -> None:
         self._fail()
         self.published += [game.uid for game in games]
+        games.clear()
 
     def _fail(self) -> None:
         if self.failures:
@@ -59,13 +60,19 @@ async def test_the_worker_ends_when_the_gatekeeper_will_never_have_one(error: Ex
 async def test_no_game_is_lost_to_a_password_that_changes_during_a_run() -> None:
     stream = Scripted()
     publisher = Publisher(stream, "tic_tac_toe", capacity=8, rng=random.Random(0))  # type: ignore[arg-type]
-    await publisher._publish([game("1")])
-    stream.failures = [PermissionRefused("wrong password")] * 2
-    await publisher._publish([game("2")])
+    running = asyncio.create_task(publisher.run())
+    for uid, failures in (("1", 0), ("2", 2)):
+        stream.failures = [PermissionRefused("wrong password")] * failures
+        publisher.hand_over(game(uid))
+        async with asyncio.timeout(60):
+            await publisher.flush()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     assert stream.published == ["1", "2"]
 
 
 async def test_a_wrong_password_at_the_start_ends_the_worker() -> None:
     publisher = Publisher(Scripted(PermissionRefused("wrong password")), "tic_tac_toe", capacity=8, rng=random.Random(0))  # type: ignore[arg-type]
+    publisher.hand_over(game("1"))
     with pytest.raises(PermissionRefused):
-        await publisher._publish([game("1")])
+        await publisher.run()

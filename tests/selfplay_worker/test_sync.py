@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +69,9 @@ class TrainerAsStream:
         self.weights: list[bytes] = []
         self.done = asyncio.Event()
 
-    async def publish_all(self, games: Sequence[Publication]) -> None:
+    async def publish_all(self, games: list[Publication]) -> None:
         training = self.training
-        (game,) = games
+        game = games.pop()
         training.replay.keep([AcceptedGame(game.uid, game.payload, training.replay.read(game.payload))])
         assert not training.candidate_due
         training.train(60.0, lambda: False)

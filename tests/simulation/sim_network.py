@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,10 +161,11 @@ class StreamHandle(GameStream):
     def __init__(self, network: Network, handle: Any, published: Callable[[str], None]) -> None:
         self._network, self._handle, self._published = network, handle, published
 
-    async def publish_all(self, games: Sequence[Publication]) -> None:
-        await self._network.call("stream", lambda _: self._handle.publish_all(games))
+    async def publish_all(self, games: list[Publication]) -> None:
+        await self._network.call("stream", lambda _: self._handle.publish_all(list(games)))
         for game in games:
             self._published(game.uid)
+        games.clear()
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
         def work(_: Any) -> Awaitable[list[Delivery]]:

@@ -18,6 +18,14 @@ async def uids(stream: GameStream) -> list[str]:
     return [delivery.uid for delivery in await stream.consume(consumer="a", limit=10, block_s=0.0)]
 
 
+async def test_a_stream_without_publish_all_fails_rather_than_lose_games() -> None:
+    class Own(GameStream):
+        """Stream of a program that knows `publish` alone."""
+
+    with pytest.raises(NotImplementedError, match="Own has no publish_all"):
+        await Own().publish("game-0", b"x")
+
+
 async def test_sqlite_address_names_a_file_and_streams_in_it_are_separate(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'games.db'}"
     games, others = open_stream(url, name="games"), open_stream(url, name="others")

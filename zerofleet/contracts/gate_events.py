@@ -108,7 +108,7 @@ class MatchOpened(_Line):
     opening_plies: int = Field(ge=0, le=_MOST_PLIES)
     max_groups: int = Field(ge=0, le=MOST_GROUPS)
     play: ModelPlay | None = None
-    """None for a match of the ladder, and in journals of earlier releases: as the settings of the gatekeeper say."""
+    """None for a match between agents, and in journals of earlier releases: as the settings of the gatekeeper say."""
 
 
 class GameEnded(_Line):

@@ -78,7 +78,8 @@ class Searches(Sequence[SearchedMove]):
     def of(cls, searched: Sequence[SearchedMove]) -> Searches:
         """Return moves as columns.
 
-        Raises `ValueError` for a pool without a score for each action, `TypeError` for fractions in a column of integers.
+        Raises `ValueError` for an action without a number of visits or a pool without a score for each action,
+        `TypeError` for fractions in a column of integers.
         """
         if isinstance(searched, Searches):
             return searched
@@ -86,6 +87,8 @@ class Searches(Sequence[SearchedMove]):
         root_value = np.zeros((len(searched), players), dtype=np.float32)
         for row, move in enumerate(searched):
             root_value[row, : len(move.root_value)] = move.root_value
+            if len(move.visits) != len(move.actions):
+                raise ValueError(f"ply {move.ply}: {len(move.actions)} actions have {len(move.visits)} numbers of visits")
             if len(move.pool) != len(move.pool_scores):
                 raise ValueError(f"ply {move.ply}: a pool of {len(move.pool)} actions has {len(move.pool_scores)} scores")
         return cls(

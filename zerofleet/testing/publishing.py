@@ -23,15 +23,32 @@ class PublishingContract:
         backend = make_backend()
         trace = f"00-{1:032x}-{2:016x}-01"
         games = [Publication(f"game-{i}", f"payload {i}".encode(), trace if i == 1 else "") for i in range(3)]
-        await backend.open().publish_all(games)
+        left = list(games)
+        await backend.open().publish_all(left)
+        assert left == []
         found = await take(backend.open())
         assert [Publication(delivery.uid, delivery.payload, delivery.traceparent) for delivery in found] == games
 
     async def test_of_games_published_together_none_arrives_if_one_is_refused(self, make_backend: MakeStreamBackend) -> None:
         stream = make_backend().open()
+        games = [Publication("game-0", b"x"), Publication("game-1", bytes(MAX_RECORD_BYTES + 1))]
         with pytest.raises(InvalidRequest):
-            await stream.publish_all([Publication("game-0", b"x"), Publication("game-1", bytes(MAX_RECORD_BYTES + 1))])
-        assert (await stream.stats()).length == 0
+            await stream.publish_all(games)
+        assert (len(games), (await stream.stats()).length) == (2, 0)
+
+    async def test_the_games_that_a_cancelled_publisher_has_left_are_those_not_in_the_stream(
+        self, make_backend: MakeStreamBackend
+    ) -> None:
+        stream = make_backend(high_water=2).open()
+        games = [Publication(f"game-{i}", b"x") for i in range(5)]
+        publishing = asyncio.create_task(stream.publish_all(games))
+        async with asyncio.timeout(60):
+            while len(games) > 3:  # noqa: ASYNC110  (a list sends no event)
+                await asyncio.sleep(0)
+        publishing.cancel()
+        await asyncio.gather(publishing, return_exceptions=True)
+        assert [game.uid for game in games] == ["game-2", "game-3", "game-4"]
+        assert uids(await take(stream)) == ["game-0", "game-1"]
 
     async def test_publishing_nothing_is_harmless(self, make_backend: MakeStreamBackend) -> None:
         stream = make_backend(high_water=1).open()

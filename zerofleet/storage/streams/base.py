@@ -13,10 +13,10 @@ duplicates by uid. The stream is never trimmed by length: when it is full, publi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -31,8 +31,10 @@ __all__ = [
     "DeadLetter",
     "Delivery",
     "GameStream",
+    "Publication",
     "StreamSettings",
     "StreamStats",
+    "leading",
     "require_publishable",
 ]
 
@@ -87,6 +89,26 @@ class Publication:
     traceparent: str = ""  # of the publishing span; empty if it is not recorded
 
 
+class _Sized(Protocol):
+    @property
+    def payload(self) -> bytes: ...
+
+
+Sized = TypeVar("Sized", bound=_Sized)
+
+
+def leading(games: Iterable[Sized], *, count: int, size_bytes: int) -> list[Sized]:
+    """Return the first games, at most `count` with payloads of at most `size_bytes` together, but one in any case."""
+    first: list[Sized] = []
+    size = 0
+    for game in games:
+        size += len(game.payload)
+        if first and (len(first) == count or size > size_bytes):
+            break
+        first.append(game)
+    return first
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """Entry as delivered to a consumer."""
@@ -132,13 +154,13 @@ class GameStream(Protocol):
     stream instead) and `PermissionRefused` when the store rejects this client.
     """
 
-    async def publish_all(self, games: Sequence[Publication]) -> None:
-        """Add games in their order, durably once this returns. Waits while the stream is full.
+    async def publish_all(self, games: list[Publication]) -> None:
+        """Add games in their order, and take each out of the list once the stream has it, durably. Waits while it is full.
 
         Raises `InvalidRequest` when a payload exceeds `MAX_RECORD_BYTES` or a uid is malformed; no game is in the stream then.
-        Cancellation, and other errors: some of the games may be in the stream; publish all again.
+        Cancellation, and other errors: those left in the list are to be published again, although some may be in the stream.
         """
-        ...
+        raise NotImplementedError(f"{type(self).__name__} has no publish_all; a stream adds games by it")
 
     async def publish(self, uid: str, payload: bytes) -> None:
         """Add a game as `publish_all` does, with the current traceparent of `zerofleet.telemetry.tracing`."""

@@ -62,14 +62,15 @@ class MemoryStream(GameStream):
         handle._store = self._store
         return handle
 
-    async def publish_all(self, games: Sequence[Publication]) -> None:
+    async def publish_all(self, games: list[Publication]) -> None:
         """See `GameStream.publish_all`."""
         for game in games:
             require_publishable(game.uid, game.payload)
         store = self._store
-        for game in games:
+        while games:
             async with store.changed:
                 await store.changed.wait_for(lambda: len(store.entries) < store.settings.high_water)
+                game = games.pop(0)
                 store.entries[str(next(store.ids))] = _Entry(game.uid, game.payload, store.clock(), game.traceparent)
                 store.changed.notify_all()
 

@@ -43,6 +43,7 @@ from zerofleet.storage.streams.base import (
     Publication,
     StreamSettings,
     StreamStats,
+    leading,
     require_publishable,
 )
 from zerofleet.storage.streams.redis_client import connect, heeding_cancellation, shown_address
@@ -56,6 +57,8 @@ BLOCK_LIMIT_S = 2.0
 """Maximum duration of a blocking read: well below the socket's timeout; idle entries are claimed in between."""
 FIRST_PAUSE_S, MAX_PAUSE_S = 0.05, 2.0
 PAGE = 1000  # ids per command
+EXCHANGE_BYTES = 64 << 10
+"""Games of one exchange, which a slow link must carry within the socket's timeout, unless a single one is larger."""
 
 # Moves an entry to the dead letters, truncated, atomically and at most once. A Redis out of memory rejects XADD as the first
 # write of a script, but not after a write that frees memory: XDEL and XACK come first. If XADD still fails, the letter is
@@ -118,17 +121,15 @@ class RedisStream(GameStream):
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
-    async def publish_all(self, games: Sequence[Publication]) -> None:
-        """See `GameStream.publish_all`. A retry after a lost reply may add games a second time."""
+    async def publish_all(self, games: list[Publication]) -> None:
+        """See `GameStream.publish_all`. A retry after a lost reply may add the games of one exchange a second time."""
         for game in games:
             require_publishable(game.uid, game.payload)
-        left = list(games)
-        while left:
+        while games:
             while (room := self._settings.high_water - await self._length()) <= 0:  # noqa: ASYNC110  (XLEN sends no event)
                 await asyncio.sleep(self._rng.uniform(0.5, 1.5) * self._settings.poll_s)
             crash_point("stream_before_publish")
-            adding, left = left[:room], left[room:]
-            await self._retrying(partial(self._add, adding))
+            await self._retrying(partial(self._add, games, room))
             crash_point("stream_after_publish")
 
     async def consume(self, *, consumer: str, limit: int, block_s: float) -> list[Delivery]:
@@ -315,17 +316,21 @@ class RedisStream(GameStream):
 
     # -- trouble ---------------------------------------------------------------------------------------------------
 
-    async def _add(self, games: list[Publication]) -> None:
-        """Add entries in one exchange, and leave in the list those that Redis refused. Raises the first of these errors."""
+    async def _add(self, games: list[Publication], most: int) -> None:
+        """Add the first games in one exchange, and take those that Redis did not refuse out of the list.
+
+        Raises the error of the first one if all are refused.
+        """
+        adding = leading(games, count=most, size_bytes=EXCHANGE_BYTES)
         async with self._client.pipeline(transaction=False) as commands:
-            for game in games:
+            for game in adding:
                 traced = {tracing.HEADER: game.traceparent} if game.traceparent else {}
                 commands.xadd(self._key, {"uid": game.uid, "payload": game.payload, **traced})
             replies = await commands.execute(raise_on_error=False)  # it would write the command into the error's text
-        refused = [(game, reply) for game, reply in zip(games, replies, strict=True) if isinstance(reply, Exception)]
-        games[:] = [game for game, _ in refused]
-        for _, error in refused:
-            raise error
+        refused = [(game, reply) for game, reply in zip(adding, replies, strict=True) if isinstance(reply, Exception)]
+        if len(refused) == len(adding):
+            raise refused[0][1]
+        games[: len(adding)] = [game for game, _ in refused]
 
     async def _retrying(self, call: Callable[[], Awaitable[Result]]) -> Result:
         """Retry until Redis replies; raises `Unavailable` after `retry_for_s`."""

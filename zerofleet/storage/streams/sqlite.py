@@ -107,14 +107,13 @@ class SqliteStream(GameStream):
 
     # -- the contract ------------------------------------------------------------------------------------------------
 
-    async def publish_all(self, games: Sequence[Publication]) -> None:
+    async def publish_all(self, games: list[Publication]) -> None:
         """See `GameStream.publish_all`. Games that have room go into the file together, in one transaction."""
         for game in games:
             require_publishable(game.uid, game.payload)
-        left = list(games)
-        while left:
-            added = await self._run(partial(self._insert, left))
-            left = left[added:]
+        while games:
+            added = await self._run(partial(self._insert, tuple(games)))
+            del games[:added]
             if not added:
                 await asyncio.sleep(self._settings.poll_s)
 
