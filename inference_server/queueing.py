@@ -22,7 +22,7 @@ the device busy, or when its oldest request has waited `max_delay_s`; one of hig
 wait, since the device has other work meanwhile.
 
 The queue is bounded in rows. An eighth more is kept for high priority, so that self-play that fills the queue does not shut out
-people and matches.
+people and matches; nor do they shut out self-play, since high priority fills at most seven eighths of the bound by itself.
 """
 
 from __future__ import annotations
@@ -168,10 +168,12 @@ class RequestQueue:
         self._max_delay_s = max_delay_s
         self._room = max_rows // ROOM_SHARE
         self._max_rows = {Priority.LOW: max_rows, Priority.HIGH: max_rows + self._room}
+        self._max_high_rows = max_rows - self._room
         self._enough_rows = max(1, max_batch // SMALL_SHARE)
         self._groups: dict[_Key, Group] = {}  # in order of their next turn
         self.rows = 0
         """Number of waiting rows."""
+        self._high_rows = 0  # of high priority
         self._refusing: set[Priority] = set()
         self._counted_rows = 0  # of high priority, while low priority waited, that are not yet made up for
         self._alert_until_s = -math.inf
@@ -182,20 +184,30 @@ class RequestQueue:
 
         priority  `HIGH` or `LOW`
         """
-        if priority in self._refusing and self.rows <= self._max_rows[priority] - self._room:
+        if priority in self._refusing and self._is_free(priority):
             self._refusing.discard(priority)
         return priority in self._refusing
 
+    def _is_free(self, priority: Priority) -> bool:
+        """Return whether the room is free at which admission resumes."""
+        has_room = self.rows <= self._max_rows[priority] - self._room
+        return has_room and (priority is Priority.LOW or self._high_rows <= self._max_high_rows - self._room)
+
     def put(self, ticket: Ticket) -> None:
         """Queue a request; raises `Overloaded` when it does not fit. An empty queue accepts any request."""
-        most = self._max_rows[ticket.priority]
-        if self.rows and self.rows + len(ticket) > most:
-            self._refusing.add(ticket.priority)
-            raise Overloaded(f"{self.rows} positions wait for the device, {len(ticket)} more exceed {most}; try again later")
+        self._require_room(self.rows, ticket, self._max_rows[ticket.priority], "positions")
+        if ticket.priority is Priority.HIGH:
+            self._require_room(self._high_rows, ticket, self._max_high_rows, "positions of priority 1")
         self._groups.setdefault(self._key(ticket), {})[ticket] = None
         self.rows += len(ticket)
         if ticket.priority is Priority.HIGH:
+            self._high_rows += len(ticket)
             self._alert_until_s = ticket.arrived_s + ALERT_S
+
+    def _require_room(self, rows: int, ticket: Ticket, most: int, what: str) -> None:
+        if rows and rows + len(ticket) > most:
+            self._refusing.add(ticket.priority)
+            raise Overloaded(f"{rows} {what} wait for the device, {len(ticket)} more exceed {most}; try again later")
 
     def discard(self, ticket: Ticket) -> None:
         """Remove the waiting rows of a request, if there are any."""
@@ -305,6 +317,8 @@ class RequestQueue:
             ticket = part.ticket
             ticket.taken = part.stop
             self.rows -= len(part)
+            if ticket.priority is Priority.HIGH:
+                self._high_rows -= len(part)
             if ticket.left == 0:
                 key = self._key(ticket)
                 group = self._groups[key]

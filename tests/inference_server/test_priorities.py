@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import Counter
 
 import hypothesis
 import numpy as np
@@ -281,6 +283,33 @@ def test_high_priority_is_admitted_again_before_self_play(ticket):
         waiting.discard(held.pop())
     assert seen == [(144, True), (136, True), (128, False), (120, False)]
     assert waiting.rows == 112
+
+
+def test_high_priority_leaves_an_eighth_of_the_queue_to_self_play(ticket):
+    waiting = queue(max_rows=128)
+    held = [ticket(16, HIGH) for _ in range(7)]
+    for each in held:
+        waiting.put(each)
+    with pytest.raises(Overloaded, match=r"112 positions of priority 1 wait .* 1 more exceed 112"):
+        waiting.put(ticket(1, HIGH))
+    waiting.put(ticket(16, LOW))
+    assert (waiting.refusing(HIGH), waiting.refusing(LOW)) == (True, False)
+    waiting.discard(held.pop())
+    assert not waiting.refusing(HIGH)
+    waiting.put(ticket(16, HIGH))
+
+
+def test_self_play_keeps_its_share_when_matches_ask_for_more_than_the_queue_holds(ticket):
+    waiting, taken = queue(max_rows=256), Counter()
+    for _ in range(200):
+        for priority in (HIGH, LOW):
+            for _ in range(32):  # callers that ask again, whatever was refused before
+                if not waiting.refusing(priority):
+                    with contextlib.suppress(Overloaded):
+                        waiting.put(ticket(16, priority))
+        for part in waiting.take(0.0):
+            taken[part.ticket.priority] += len(part)
+    assert 0.2 < taken[LOW] / taken.total() < 0.3
 
 
 def test_rows_owed_to_self_play_are_forgotten_when_none_of_it_waits(ticket):
