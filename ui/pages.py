@@ -18,7 +18,7 @@ from games.errors import GameError
 from games.faults import fault_of
 from ui.catalogue import Catalogue
 from ui.endpoints import body_of, status_of
-from ui.security import COOKIE, cookie_of
+from ui.security import COOKIE, cookie_of, own_page
 from zerofleet.errors import InvalidRequest, ZerofleetError
 
 __all__ = ["Pages", "static_files"]
@@ -89,21 +89,22 @@ class Pages:
     async def login(self, request: Request) -> Response:
         """Ask for a token, and keep a cookie in a browser that knows one."""
         if request.method in ("GET", "HEAD"):
-            return self.render("login.html", wrong=False)
+            return self.render("login.html", wrong=False, following=own_page(request.query_params.get("next", "/")))
         try:
             content = await body_of(request)
         except InvalidRequest:
-            return self.render("login.html", 413, wrong=True)
-        given = _form_field(content.decode(errors="replace"), "token")
+            return self.render("login.html", 413, wrong=True, following="/")
+        form = content.decode(errors="replace")
+        given, following = _form_field(form, "token"), own_page(_form_field(form, "next"))
         if cookie_of(given) not in map(cookie_of, self._tokens):
-            return self.render("login.html", 401, wrong=True)
-        answer = RedirectResponse("/", 303)
+            return self.render("login.html", 401, wrong=True, following=following)
+        answer = RedirectResponse(following, 303)
         answer.set_cookie(
             COOKIE,
             cookie_of(given),
             max_age=COOKIE_AGE_S,
             httponly=True,
-            samesite="strict",
+            samesite="lax",  # a link from a mail opens its page; the guard refuses changes of other sites
             secure=request.url.scheme == "https",  # also behind a proxy of this machine that says so
         )
         return answer

@@ -15,14 +15,14 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 from typing import Literal
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["CONTENT_SECURITY_POLICY", "COOKIE", "Guard", "cookie_of", "host_of", "shown"]
+__all__ = ["CONTENT_SECURITY_POLICY", "COOKIE", "Guard", "cookie_of", "host_of", "own_page", "shown"]
 
 CONTENT_SECURITY_POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 COOKIE = "zerofleet_ui"
@@ -31,7 +31,7 @@ OWN_PATH = "/api/"
 _HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with `no-referrer` a form is sent with `Origin: null`, as from a foreign page
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -68,8 +68,8 @@ class Guard:
             return _refused(400, f"host {host!r} is not served here; add it to the setting page_host_names")
         if not path.startswith(OPEN_PATHS) and not self._is_known(headers):
             if method in _SAFE and "text/html" in headers.get("accept", ""):
-                return RedirectResponse("/login", 303)
-            return _refused(401, "a token is required: send it as Authorization: Bearer")
+                return RedirectResponse(_login_for(scope), 303)
+            return _refused(401, "a token is required: enter it at /login, or send it as Authorization: Bearer")
         if method not in _SAFE:
             return self._foreign_change(headers, path)
         if path.startswith(OWN_PATH) and headers.get("sec-fetch-site", "none") not in _OWN_SITES:
@@ -109,6 +109,19 @@ def host_of(address: str) -> str:
         return urlsplit(address).hostname or ""
     except ValueError:
         return ""
+
+
+def own_page(address: str) -> str:
+    """Return an address if it is that of a page here, else `/`: a link must not lead elsewhere after the login."""
+    is_own = address.startswith("/") and not address.startswith(("//", "/\\")) and address.isprintable()
+    return address if is_own else "/"
+
+
+def _login_for(scope: Scope) -> str:
+    """Return the address of the form for a token, which names the page that was asked for."""
+    query = scope["query_string"].decode("latin-1")
+    page = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+    return "/login" if page == "/" else f"/login?{urlencode({'next': page})}"
 
 
 def _refused(status: int, text: str) -> JSONResponse:

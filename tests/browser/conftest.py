@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
 import json
@@ -135,15 +136,28 @@ def nim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(runs: Path, nim: Path) -> Iterator[str]:
     """Return the address of the application over the runs, which has the package of a game of one's own."""
+    with _served(runs, nim) as at:
+        _compile_search(at)
+        yield at
+
+
+@pytest.fixture
+def protected(runs: Path, nim: Path) -> Iterator[tuple[str, str]]:
+    """Return the address of an application over the runs that asks for a token, and the token."""
+    token = "correct-horse-battery"
+    with _served(runs, nim, ZEROFLEET_PAGE_TOKEN=token) as at:
+        yield at, token
+
+
+@contextlib.contextmanager
+def _served(runs: Path, nim: Path, **settings: str) -> Iterator[str]:
     command = [sys.executable, "-m", "ui", "--runs", str(runs), "--page-port", "0", "--log-format", "json"]
     paths = os.pathsep.join(filter(None, [str(nim), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, "ZEROFLEET_JOURNAL_CACHE": str(runs.with_name("journals"))}
+    environment = {**os.environ, "PYTHONPATH": paths, "ZEROFLEET_JOURNAL_CACHE": str(runs.with_name("journals")), **settings}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, cwd=ROOT, text=True, env=environment, **pipes) as process:
         try:
-            at = _ready(process)
-            _compile_search(at)
-            yield at
+            yield _ready(process)
         finally:
             process.terminate()
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from types import ModuleType
 
+import pytest
 from playwright.sync_api import Page, Route, expect
 
 Opener = Callable[..., Page]
@@ -98,3 +99,29 @@ def test_marks_of_a_replay_that_were_interrupted_are_counted_once(open_page: Ope
     counted = {text.removeprefix("Solving… ").split()[0] for text in said if " of " in text and text.startswith("Solving")}
     assert counted == {"1"}
     assert len(asked) == 4
+
+
+LEAVE = """() => {
+  Object.defineProperty(document, "hidden", { get: () => true, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+RETURN = """() => {
+  delete document.hidden;
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+@pytest.mark.parametrize("name", ["overview", "cluster"])
+def test_pages_in_the_background_leave_their_connections_to_others_and_go_on_when_looked_at(
+    open_page: Opener, name: str
+) -> None:
+    first = open_page(f"/runs/golden/{name}")
+    for _ in range(6):  # as many as a browser has to one server
+        page = first.context.new_page()
+        page.goto(f"/runs/golden/{name}")
+        page.evaluate(LEAVE)
+    first.evaluate(LEAVE)
+    first.context.new_page().goto("/")
+    with first.expect_request(re.compile(r"/golden/.*events")):
+        first.evaluate(RETURN)
+    expect(first.locator("#state")).not_to_have_text("reconnecting…")

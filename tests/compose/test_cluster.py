@@ -67,7 +67,10 @@ def test_the_pages_of_the_profile_ui_answer_on_loopback_and_list_the_run(cluster
     code, output = cluster.container("ui").exec_run(["cat", "/run/credentials/ui/token"])
     token = output.decode().strip()
     assert code == 0
-    assert cluster.page("/api/v1/runs") == (401, '{"error":"a token is required: send it as Authorization: Bearer"}')
+    assert cluster.page("/api/v1/runs") == (
+        401,
+        '{"error":"a token is required: enter it at /login, or send it as Authorization: Bearer"}',
+    )
 
     status, text = cluster.page("/api/v1/runs", token)
     listed = json.loads(text)

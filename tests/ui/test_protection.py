@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import shutil
 
 import httpx
@@ -106,6 +108,30 @@ async def test_with_a_token_pages_and_api_need_it(runs):
         assert (await client.get("/api/v1/runs", headers={"Authorization": f"Bearer {TOKEN}"})).status_code == 200
         page = await client.get("/", headers={"Accept": "text/html"})
         assert (page.status_code, page.headers["location"]) == (303, "/login")
+        assert page.headers["referrer-policy"] == "same-origin"
+
+
+@pytest.mark.parametrize("address", ["/runs/a%20b/matches?version=2&x=%2F", "/play", "/tree?game=tic_tac_toe&moves=b2,a1"])
+async def test_the_login_leads_to_the_page_that_was_asked_for(runs, address):
+    async with browser(create_app(Catalogue(runs, None), token=TOKEN)) as client:
+        login = (await client.get(address, headers={"Accept": "text/html"})).headers["location"]
+        form = (await client.get(login)).text
+        (kept,) = re.findall(r'name="next" value="([^"]*)"', form)
+        assert html.unescape(kept) == address
+        answer = await client.post("/login", data={"token": TOKEN, "next": html.unescape(kept)})
+        assert (answer.status_code, answer.headers["location"]) == (303, address)
+
+
+@pytest.mark.parametrize(
+    "address", ["//elsewhere.example", "/\\elsewhere.example", "https://elsewhere.example", "play", "", "/a\tb"]
+)
+async def test_the_login_leads_to_no_address_of_another_site(runs, address):
+    async with browser(create_app(Catalogue(runs, None), token=TOKEN)) as client:
+        assert 'name="next" value="/"' in (await client.get("/login", params={"next": address})).text
+        wrong = await client.post("/login", data={"token": "wrong", "next": address})
+        assert 'name="next" value="/"' in wrong.text
+        answer = await client.post("/login", data={"token": TOKEN, "next": address})
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
 @pytest.mark.parametrize("tokens", [{"token": TOKEN}, {"token": TOKEN, "operator_token": TOKEN.upper()}])

@@ -1,7 +1,7 @@
 import { away, awayText, bars, byId, compact, el, moment, notice, path, percent, refusal, run, table } from "./common.js";
 
 const form = byId("fleet"), asked = new URLSearchParams(location.search);
-let source, fault = "";
+let source = null, fault = "", wanted = [];
 
 const share = (value) => (value === null ? "–" : percent(value));
 const several = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
@@ -42,10 +42,18 @@ function show(now) {
   byId("about").textContent = now.plan ? `Plan for ${several(now.gpus, "device")} and ${several(now.workers, "worker")}, preset ${now.plan.preset}; costs measured on ${now.plan.costs}.${now.plan.preset === now.preset ? "" : ` The run has preset ${now.preset}, so its searches and network differ from those of the plan.`} The plan expects each worker on a core of its own and each server on a device of its own.` : "";
 }
 
+/** Follow the services beside the plan of the fleet in the form. */
+function plan() {
+  wanted = [...new FormData(form)].filter(([, value]) => value);
+  history.replaceState(null, "", wanted.length ? `?${new URLSearchParams(wanted)}` : location.pathname);
+  follow();
+}
+
+/** Follow the services while the page is looked at, as on the overview. */
 function follow() {
   source?.close();
-  const wanted = [...new FormData(form)].filter(([, value]) => value);
-  history.replaceState(null, "", wanted.length ? `?${new URLSearchParams(wanted)}` : location.pathname);
+  source = null;
+  if (document.hidden) return;
   source = new EventSource(`${path("runs", run, "cluster", "events")}?${new URLSearchParams(wanted)}`);
   const mine = source;
   mine.addEventListener("cluster", (event) => { fault = ""; show(JSON.parse(event.data)); });
@@ -61,5 +69,6 @@ function follow() {
 }
 
 for (const name of ["gpus", "workers"]) form.elements[name].value = asked.get(name) ?? "";
-form.addEventListener("submit", (event) => { event.preventDefault(); follow(); });
-follow();
+form.addEventListener("submit", (event) => { event.preventDefault(); plan(); });
+document.addEventListener("visibilitychange", follow);
+plan();
