@@ -93,6 +93,7 @@ class DataPlane:
         try:
             wanted = served.contract.require_outputs(outputs)
             states, legal = served.contract.read(tensors)
+            served.contract.require_sendable(len(states), wanted)
             result = await self.evaluate(served, states, legal, patience_s=patience_s, priority=priority)
             if (span := tracing.current()) is not tracing.NO_SPAN:
                 tracing.note(span, model=served.manifest.model, version=served.version, positions=len(states))

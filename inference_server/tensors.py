@@ -16,7 +16,8 @@ import numpy as np
 
 from zerofleet.contracts.heads import Output, outputs_of
 from zerofleet.contracts.manifests import Manifest
-from zerofleet.contracts.naming import LEGAL_TENSOR, MAX_REQUEST_ROWS, STATE_TENSOR
+from zerofleet.contracts.naming import LEGAL_TENSOR, MAX_MESSAGE_BYTES, MAX_REQUEST_ROWS, STATE_TENSOR
+from zerofleet.contracts.shared_memory import OutputShape
 from zerofleet.errors import InvalidRequest
 
 __all__ = ["MOST_LISTED", "Contract", "Tensor", "content_of"]
@@ -106,6 +107,16 @@ class Contract:
         if unknown := [name for name in names if name not in known]:
             raise InvalidRequest(f"unknown output {_shown(unknown)}; this version has {', '.join(known)}")
         return tuple(name for name in known if name in names) if names else known
+
+    def require_sendable(self, rows: int, names: Sequence[str]) -> None:
+        """Raise `InvalidRequest` if an answer of these outputs for `rows` positions is larger than a message may be."""
+        row_bytes = sum(OutputShape.of(one.datatype, one.width).row_bytes for one in self.outputs if one.name in names)
+        most = (MAX_MESSAGE_BYTES - _HEAD_BYTES) // row_bytes
+        if rows > most:
+            raise InvalidRequest(
+                f"an answer with {', '.join(names)} has {row_bytes} bytes a position, so {rows} positions exceed a message of"
+                f" {MAX_MESSAGE_BYTES} bytes; ask for at most {most}, or name fewer outputs"
+            )
 
     def _check_names(self, names: list[str]) -> None:
         known = [name for name, _, _ in self.inputs]

@@ -21,7 +21,7 @@ from trainer.replay import Mark, Replay
 from trainer.settings import TrainerSettings
 from trainer.training import Training
 from zerofleet.contracts.naming import model_name
-from zerofleet.presets import TrainSettings
+from zerofleet.presets.learners import declared
 from zerofleet.service.allocator import keep_freed_memory
 from zerofleet.storage.run_paths import RunPaths
 
@@ -76,12 +76,14 @@ def open_training(
             progress=progress,
             export=export,
         )
-        if _needs_plan(settings.train) and progress is None and not settings.planned_end_s:
+        if _needs_plan(settings) and progress is None and not settings.planned_end_s:
             log.warning(
                 "schedule.without_plan", advice="the learning rate stays; start with zerofleet run --for, or set planned_end_s"
             )
         if loaded:
             learner.restore(*loaded)
+            # games that were lost, and samples that other settings leave out, must not count against the next candidate
+            accounts.candidate_samples = min(accounts.candidate_samples, learner.window.total)
             versions = store.versions(model_name(game))
             if versions and not accounts.candidate_version:  # killed between the first version and its checkpoint
                 training.note_candidate(versions[-1])
@@ -95,8 +97,11 @@ def open_training(
     return training
 
 
-def _needs_plan(settings: TrainSettings) -> bool:
-    return settings.schedule != "constant" and settings.schedule_over == "plan"
+def _needs_plan(settings: TrainerSettings) -> bool:
+    """Return whether the learning rate falls over the planned time."""
+    if declared(settings.train.learner).of_actions:
+        return settings.deep_q.rate_floor < 1.0
+    return settings.train.schedule != "constant" and settings.train.schedule_over == "plan"
 
 
 def _begin(training: Training, game: Game) -> None:
@@ -109,5 +114,12 @@ def _begin(training: Training, game: Game) -> None:
         manifest = store.verify(model, versions[-1], game=game)
         weights = stored_weights(store, model, versions[-1])
         training.learner.adopt(manifest.network, weights, name=f"version {versions[-1]} of {model}")
+        training.learner.state.step = manifest.train_steps  # of a schedule over steps
+        log.warning(
+            "training.without_checkpoint",
+            version=versions[-1],
+            step=manifest.train_steps,
+            advice="the optimiser begins anew, and so does a rate that falls over the planned time",
+        )
         training.note_candidate(versions[-1])  # it holds all that was learned, so the next one needs new samples
     training.save()

@@ -83,6 +83,13 @@ def test_the_metadata_are_those_of_the_product(contents):
     assert "# zerofleet-client" in text
 
 
+def test_the_oldest_protobuf_allowed_is_the_one_of_the_stubs(contents):
+    (bounds,) = [line for line in PRODUCT["dependencies"] if line.startswith("protobuf")]
+    stubs = [text for name, text in contents.items() if name.endswith("_pb2.py")]
+    made_by = {re.search(r"Domain\.PUBLIC,\s+(\d+),\s+(\d+),\s+(\d+),", text).groups() for text in stubs}
+    assert made_by == {tuple(re.search(r">=([\d.]+)", bounds)[1].split("."))}
+
+
 def test_importing_the_client_imports_neither_the_product_nor_its_libraries(installed):
     assert run(IMPORTS, installed) == ""
 

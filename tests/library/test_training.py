@@ -117,7 +117,7 @@ async def test_a_service_that_refuses_to_start_is_an_error_of_the_run(
 ) -> None:
     others = {child.pid for child in psutil.Process().children()}
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        settings = {**small, "inference_server.address": f"127.0.0.1:{taken.getsockname()[1]}"}
+        settings = {**small, "inference_server.http_address": f"127.0.0.1:{taken.getsockname()[1]}"}
         run = zf.train(make("connect_four", rows=5), preset="tiny", run_dir=tmp_path, settings=settings)
         with pytest.raises(zf.ZerofleetError, match=r"(?s)inference_server refused to start.*in use"), run:
             run.wait()

@@ -150,6 +150,22 @@ def test_settings_of_a_service_are_validated_by_the_service() -> None:
     request(trainer__anything="x").build_preset()
 
 
+@pytest.mark.parametrize("service", ["inference_server", "gatekeeper"])
+def test_an_address_at_which_the_other_services_do_not_look_is_refused(service: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{service}\.address=127\.0\.0\.1:9123: .* omit it"):
+        RunRequest("nim", Path("run"), overrides={f"{service}.address": "127.0.0.1:9123"})
+
+
+@pytest.mark.parametrize("given", [("trainer",), ("selfplay_worker",), ("trainer", "selfplay_worker")])
+def test_a_stream_of_one_side_is_refused_without_its_password(given: tuple[str, ...]) -> None:
+    streams = {f"{service}.stream_url": f"redis://{service}:secret@host/0" for service in given}
+    with pytest.raises(ConfigurationError, match="differ: no game would arrive") as refused:
+        RunRequest("nim", Path("run"), configured=streams)
+    assert "secret" not in str(refused.value)
+    both = dict.fromkeys(("trainer.stream_url", "selfplay_worker.stream_url"), "redis://host/0")
+    assert RunRequest("nim", Path("run"), configured=both).configured == both
+
+
 def test_a_run_without_workers_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="needs at least 1"):
         RunRequest("tic_tac_toe", Path("r"), workers=0)
@@ -226,7 +242,7 @@ def test_an_invalid_device_is_refused_with_the_forms_of_one(device: str) -> None
     [
         (1, {}, "--workers 1: devices cpu,cpu are 2 servers, and each worker uses one; want at least 2"),
         (2, {"inference_server__device": "cpu"}, "the devices of this run are cpu,cpu; use --devices"),
-        (2, {"inference_server__address": "127.0.0.1:0"}, r"inference_server\.address=127\.0\.0\.1:0: .* cannot share it"),
+        (2, {"inference_server__announce": "here.json"}, r"inference_server\.announce=here\.json: .* cannot share it"),
         (
             2,
             {"inference_server__http_address": "8000"},

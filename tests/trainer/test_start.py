@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from small_trainer import MODEL, NETWORK, TRAIN, settings_of
+from structlog.testing import capture_logs
 
 from trainer.replay import AcceptedGame
 from trainer.start import open_training
@@ -122,6 +123,34 @@ def test_a_run_resumed_without_a_planned_end_stays_at_the_end_of_its_schedule(tm
         training.save()
         training.replay.close()
         assert training.learner.progress == 1.0
+
+
+def test_a_model_without_a_checkpoint_goes_on_with_its_step_and_says_what_begins_anew(tmp_path, record, game):
+    train = {**PLANNED, "samples_per_candidate": 10**6}
+    training = open_training(settings_of(tmp_path, train=train), game)
+    learn_from(training, record(0))
+    step = training.learner.state.step
+    assert training.publish_candidate() == 2
+    training.replay.close()
+    shutil.rmtree(tmp_path / "replay" / "checkpoints")
+    with capture_logs() as logged:
+        training = open_training(settings_of(tmp_path, train=train), game)
+    training.replay.close()
+    assert training.learner.state.step == step > 0
+    assert [(line["version"], line["step"]) for line in logged if line["event"] == "training.without_checkpoint"] == [(2, step)]
+
+
+def test_samples_that_no_longer_count_do_not_delay_the_next_candidate(tmp_path, record, game):
+    settings = settings_of(tmp_path, train={"samples_per_candidate": 10**6})
+    training = open_training(settings, game)
+    learn_from(training, record(0))
+    training.note_candidate(1)
+    training.accounts.candidate_samples += 1_000  # of games that are not in the log any more
+    training.save()
+    training.replay.close()
+    resumed = open_training(settings, game)
+    resumed.replay.close()
+    assert resumed.accounts.candidate_samples == resumed.replay.window.total > 0
 
 
 def test_the_learner_follows_a_plan_that_the_caller_measures(tmp_path, record, game):

@@ -55,7 +55,6 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
         self.game = game
         self.state = LearnerState()
         self.window: GameQueue[Content] = GameQueue(self.read, first=first, keeps_empty=keeps_empty)
-        self.progress = 0.0
 
     @property
     @abstractmethod
@@ -146,7 +145,6 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
             )
         self.state.step += 1
         self.state.samples_trained = self.window.taken
-        self.state.progress = self.progress
         return ValueReport(len(samples), outcome.learning_rate, outcome.squared_error, outcome.largest_error)
 
     def is_candidate_due(self, accounts: Accounts) -> bool:

@@ -9,6 +9,7 @@ import torch
 
 from games.core import Game
 from trainer.export import Served
+from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
 from trainer.ranks import Ranks
 from trainer.settings import TrainerSettings
@@ -22,6 +23,16 @@ class OneProcessLearner(ABC):
 
     name: str
     """Value of `train.learner` that selects it."""
+    state: LearnerState
+
+    @property
+    def progress(self) -> float:
+        """Share of the planned training that has passed, in [0, 1]: that of the checkpoint until the trainer has a plan."""
+        return self.state.progress
+
+    @progress.setter
+    def progress(self, share: float) -> None:
+        self.state.progress = share
 
     @classmethod
     def open(

@@ -32,7 +32,7 @@ class InferenceSettings(_Part):
     max_batch: int = Field(default=256, ge=1)
     """Maximum rows per batch. A CPU gains little beyond a few hundred, a GPU needs thousands; requests of exactly this size,
     a block's leaves, waste least."""
-    max_delay_us: int = Field(default=1000, ge=0)
+    max_delay_us: int = Field(default=1000, ge=0, le=1_000_000)
     """Maximum wait for a fuller batch, in microseconds."""
     slots: int = Field(default=0, ge=0, le=8)
     """Batches on the device of a GPU at once: one computes while the next is filled and the last is emptied. 0: 2. Each

@@ -188,6 +188,15 @@ async def _has(address: str, model: str, versions: Sequence[int]) -> bool:
         return False
 
 
+_OF_ANY = ("--metrics-host", "127.0.0.1", "--metrics-port", "0", "--announce", "")
+_PRIVATE = {
+    "inference_server": (*_OF_ANY, "--http-address", "", "--inference.front-ends", "0"),
+    "gatekeeper": _OF_ANY,
+}
+"""Settings that keep a service apart from one whose environment this process has: in a container both would have its ports and
+its announce file."""
+
+
 @contextlib.asynccontextmanager
 async def _started(service: str, paths: RunPaths, game: Game, *options: str, token: str = "") -> AsyncIterator[tuple[str, str]]:
     """Start a service of the run as a child; yield its address and its token once it listens, and end it.
@@ -198,6 +207,7 @@ async def _started(service: str, paths: RunPaths, game: Game, *options: str, tok
         address = f"unix:{directory}/{service}.sock"
         token = secrets.token_hex(16) if service == "inference_server" else token
         arguments = [
+            *_PRIVATE[service],
             *("--run-dir", str(paths.root.absolute()), "--game", game.spec().name, "--preset", read_header(paths.root).preset),
             *("--address", address, "--parent-pid", str(os.getpid()), "--log-format", "console", "--grace-s", "10"),
             *(f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from deep_q_at_work import RHOMBUS, SMALL, keep, on_rhombus, opened, random_batch, read, settings_of, weights
+from structlog.testing import capture_logs
 
 from games.core import make
 from trainer.learners.contract import Accounts
@@ -38,6 +39,24 @@ def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_pat
     second.replay.close()
     with pytest.raises(VersionSkew, match="the checkpoint has replay 10"):
         open_training(settings_of(tmp_path, learner, sampling=sampling, replay=11, draws=3), SMALL)
+
+
+def test_a_trainer_resumed_without_a_planned_end_keeps_the_rate_that_it_had_reached(tmp_path, records):
+    settings = settings_of(tmp_path, rate_floor=0.05)
+    first = open_training(settings.model_copy(update={"planned_end_s": 1.0}), SMALL)  # which has passed
+    keep(first, records[:6])
+    first.train(0.05, lambda: False)
+    reached = first.learner.step().learning_rate
+    first.save()
+    first.replay.close()
+    with capture_logs() as logged:
+        second = open_training(settings, SMALL)
+    keep(second, records[6:])
+    second.train(0.05, lambda: False)
+    resumed = second.learner.step().learning_rate
+    second.replay.close()
+    assert reached == resumed == pytest.approx(0.05 * settings.deep_q.learning_rate)
+    assert "schedule.without_plan" in [line["event"] for line in logged]
 
 
 def test_every_transition_pays_for_its_draws(tmp_path, records):

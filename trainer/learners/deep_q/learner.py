@@ -61,7 +61,6 @@ class DeepQ(OneProcessLearner):
         self.game = game
         self.settings = settings.deep_q
         self.state = LearnerState()
-        self.progress = 0.0
         self.counts = checkpoints.Progress(taken=first)
         self._pool, self._seed, self._kind = settings.network.pool, settings.seed, settings.network
         self.network = new_q_network(spec, settings.network, seed=settings.seed)
@@ -187,7 +186,6 @@ class DeepQ(OneProcessLearner):
         report = self.update(self._drawn())
         self.state.step += 1
         self.state.samples_trained += settings.batch_size
-        self.state.progress = self.progress
         return report
 
     def update(self, batch: Transitions) -> ValueReport:

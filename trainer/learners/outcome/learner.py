@@ -66,7 +66,6 @@ class OutcomeLearner(OneProcessLearner):
         self.settings = settings
         self.state = LearnerState()
         self.window = LabelledGames(settings, first=first)
-        self.progress = 0.0
         self.device = device or torch.device("cpu")
         self.network = new_network(game.spec(), network, seed=seed).to(self.device).train()
         self._described = network
@@ -130,7 +129,6 @@ class OutcomeLearner(OneProcessLearner):
         reports = [self.train_on(self.window.take(settings.games_per_step))]
         reports += [self.train_on(self.window.draw(settings.games_per_step, rng)) for _ in range(settings.replays)]
         self.state.step += 1
-        self.state.progress = self.progress
         every = max(1, settings.measure_every_games // settings.games_per_step)
         return ValueReport(
             sum(one.samples for one in reports),

@@ -312,7 +312,7 @@ class DirectoryStore:
         """
         path = self._model_directory(model) / "champion_history.jsonl"
         try:
-            stored = self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="it is kept, and a new history begins")
+            stored = self._read(path, max_bytes=base.MAX_HISTORY_BYTES, remedy="move its oldest lines to another file")
         except CorruptModel as error:
             if path.is_file() and not path.is_symlink():  # too large, but with champions in it
                 raise
