@@ -156,16 +156,6 @@ def test_an_address_at_which_the_other_services_do_not_look_is_refused(service: 
         RunRequest("nim", Path("run"), overrides={f"{service}.address": "127.0.0.1:9123"})
 
 
-@pytest.mark.parametrize("given", [("trainer",), ("selfplay_worker",), ("trainer", "selfplay_worker")])
-def test_a_stream_of_one_side_is_refused_without_its_password(given: tuple[str, ...]) -> None:
-    streams = {f"{service}.stream_url": f"redis://{service}:secret@host/0" for service in given}
-    with pytest.raises(ConfigurationError, match="differ: no game would arrive") as refused:
-        RunRequest("nim", Path("run"), configured=streams)
-    assert "secret" not in str(refused.value)
-    both = dict.fromkeys(("trainer.stream_url", "selfplay_worker.stream_url"), "redis://host/0")
-    assert RunRequest("nim", Path("run"), configured=both).configured == both
-
-
 def test_a_run_without_workers_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="needs at least 1"):
         RunRequest("tic_tac_toe", Path("r"), workers=0)

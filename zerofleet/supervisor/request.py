@@ -25,7 +25,6 @@ __all__ = ["RunRequest", "parse_duration", "split_settings"]
 _DEVICE = "inference_server.device"
 _NEVER_SHARED = ("inference_server.announce",)
 _BY_RUN_DIRECTORY = ("inference_server.address", "gatekeeper.address")
-_STREAMS = ("selfplay_worker.stream_url", "trainer.stream_url")
 _OF_ONE_SERVER = (*_NEVER_SHARED, "inference_server.http_address", "inference_server.metrics_port")  # unless a free port
 _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(
@@ -98,10 +97,6 @@ class RunRequest:
                 raise ConfigurationError(
                     f"{name}={value}: the other services of a run look for this one at its socket in the run directory; omit it"
                 )
-        if len({settings.get(name) for name in _STREAMS}) > 1:  # without their values, which may have passwords
-            raise ConfigurationError(
-                f"{' and '.join(_STREAMS)} differ: no game would arrive; set both to the same stream, or neither"
-            )
 
     @property
     def experiment(self) -> Experiment:
