@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, Route, expect
 
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.testing.many_models import publish_chain
 
 Opener = Callable[..., Page]
+Keeper = Callable[[Page, str], None]
 ROWS = "#models tbody tr"
 
 
@@ -37,6 +39,36 @@ def test_older_versions_are_added_by_a_button(open_page: Opener, many: str) -> N
     row.press("Enter")
     expect(page.locator("#detail h2").first).to_have_text("Version 9")
     expect(row).to_be_focused()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
+def test_a_version_that_is_chosen_far_down_the_list_is_in_sight(
+    open_page: Opener, keep: Keeper, many: str, width: int, height: int
+) -> None:
+    page = open_page(f"/runs/{many}/models")
+    page.set_viewport_size({"width": width, "height": height})
+    for version in ("40", "38"):  # the second one while the first is shown
+        row = page.locator("#models").get_by_role("button", name=version, exact=True)
+        row.click()
+        heading = page.locator("#detail").get_by_role("heading", name=f"Version {version}")
+        expect(heading).to_be_in_viewport()
+        expect(row).to_be_focused()
+        if width > 960:
+            expect(row).to_be_in_viewport()
+    page.locator("#detail").get_by_role("button", name="37", exact=True).click()
+    expect(page.get_by_role("heading", name="Version 37")).to_be_in_viewport()
+    assert Axe().run(page).response["violations"] == []
+    keep(page, "models-chosen")
+
+
+def test_an_address_of_another_version_that_is_written_by_hand_shows_it(open_page: Opener, many: str) -> None:
+    page = open_page(f"/runs/{many}/models#v9")
+    heading = page.locator("#detail h2").first
+    expect(heading).to_have_text("Version 9")
+    page.evaluate("location.hash = '#v8'")
+    expect(heading).to_have_text("Version 8")
+    page.go_back()
+    expect(heading).to_have_text("Version 9")
 
 
 def test_champions_alone_are_found_among_all_versions(open_page: Opener, many: str) -> None:

@@ -121,6 +121,13 @@ export function retire(button, heir) {
   button.hidden = true;
 }
 
+/** Scroll a panel into sight when its beginning is not, as below a list on a narrow page; its own content begins at the top. */
+export function reveal(panel) {
+  panel.scrollTop = 0;
+  const { top } = panel.getBoundingClientRect();
+  if (top < 0 || top > innerHeight / 2) panel.scrollIntoView();
+}
+
 /** Show a line above the page, or hide it without text. */
 export function notice(text = "", isError = false) {
   const line = byId("notice");

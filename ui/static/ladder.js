@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, game, moment, notice, onward, path, percent, run, svg, table } from "./common.js";
+import { byId, count, el, fetchJson, game, moment, notice, onward, path, percent, reveal, run, svg, table } from "./common.js";
 import { chartFiles, rasterised } from "./files.js";
 
 const WIDTH = matchMedia("(max-width: 40rem)").matches ? 380 : 640, HEIGHT = 300, LEFT = 48, RIGHT = 92, TOP = 12, BOTTOM = 28, NAME_HEIGHT = 13;
@@ -50,6 +50,7 @@ function open(player) {
       ["games", (row) => count(row.games), { right: true }],
       ["points", (row) => (row.share === null ? "by places" : percent(row.share)), { right: true }],
     ], player.meetings, { caption: `Rated games of ${name(player)}` }) : el("p", { class: "dim" }, "no rated games"));
+  reveal(home);
 }
 
 /** Return the curve of the ladder for its files; the CSV has every rated player. */

@@ -1,4 +1,4 @@
-import { byId, compact, count, el, fetchJson, latest, moment, notice, onward, path, patiently, percent, rating, run, signed, svg, table } from "./common.js";
+import { byId, compact, count, el, fetchJson, latest, moment, notice, onward, path, patiently, percent, rating, reveal, run, signed, svg, table } from "./common.js";
 import { testFigure } from "./llr_path.js";
 import { champion, follow, promotion } from "./promotion.js";
 
@@ -79,7 +79,8 @@ async function showPath({ match_id: id, match }) {
   home.replaceChildren(...content); // of another version's detail it is no longer on the page
 }
 
-async function open(version) {
+/** Show a version; without `isAsked` the page stays where it is, since nobody has chosen the version just now. */
+async function open(version, { isAsked = true } = {}) {
   history.replaceState(null, "", `#v${version}`);
   mark();
   const detail = byId("detail");
@@ -99,9 +100,11 @@ async function open(version) {
       ...lineage(about), ...comparisons(about), ...matchOf(about),
       el("h2", {}, "Files"),
       el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Files" }, table([["file", (file) => file.name], ["size", (file) => compact(file.size_bytes, "bytes"), { right: true }], ["sha256", (file) => el("code", { title: file.sha256 }, file.sha256.slice(0, 16))]], about.files, { caption: "Files" })));
+    if (isAsked) reveal(detail);
     await showPath(about);
   } catch (error) {
     detail.replaceChildren(el("p", { class: "error-text" }, error.message));
+    if (isAsked) reveal(detail);
   }
 }
 
@@ -117,15 +120,16 @@ async function read({ isMore = false, isAnew = false } = {}) {
 }
 
 const tried = (work) => work.catch((error) => notice(error.message, true));
-const chosen = () => (/^#v\d+$/.test(location.hash) ? open(Number(location.hash.slice(2))) : null);
+const chosen = (options) => (/^#v\d+$/.test(location.hash) ? open(Number(location.hash.slice(2)), options) : null);
 
 byId("champions").addEventListener("change", () => {
   byId("more").hidden = true; // it goes on with the list that is still shown
   tried(read({ isAnew: true }));
 });
 byId("more").addEventListener("click", () => tried(read({ isMore: true })));
+addEventListener("hashchange", () => chosen()); // `replaceState` raises none
 try {
-  await follow(async () => { await read(); await chosen(); });
+  await follow(async () => { await read(); await chosen({ isAsked: false }); });
   await read();
   await chosen();
   notice(models.length ? "" : `No model is stored yet: the trainer exports the first one after its first steps.${onward}`);
