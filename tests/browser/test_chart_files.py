@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 import games
 from zerofleet.contracts.gate_events import StatusChanged, Submitted, Tallied
@@ -112,3 +112,91 @@ def test_the_rows_of_overlaid_curves_are_those_of_every_run(open_page: Opener, s
         page.get_by_role("link", name="training", exact=True).click()
     begun.value.save_as(path := begun.value.path().parent / "whole.csv")
     assert [row["run"] for row in rows_of(path)] == 12 * ["anchored"] + 12 * ["golden"]
+
+
+@pytest.fixture(scope="module")
+def of_two_games(runs: Path, copied: Callable[[str], Path], untrained: Callable[[Path, str], Path]) -> list[str]:
+    """Return the names of six runs of tic-tac-toe, and of one of Othello at the end."""
+    return [*(copied(f"beside-{number}").name for number in range(6)), untrained(runs, "othello").name]
+
+
+def test_a_run_that_cannot_be_read_is_named_and_the_others_are_drawn(open_page: Opener, saved: Saver, anchored: str) -> None:
+    page = open_page(f"/runs/{anchored}/curves?with=nope&with=golden", refusal="404 (Not Found)")
+    expect(page.locator("#legend .swatch")).to_have_count(2)
+    expect(page.locator("#notice")).to_contain_text("nope is not shown: ")
+    assert {"anchored: total", "golden: total"} <= set(rows_of(saved(page, "Loss", "CSV"))[0])
+    expect(page.get_by_label("golden (tic_tac_toe)", exact=True)).to_be_checked()
+    with page.expect_download() as begun:  # of the runs that are shown
+        page.get_by_role("link", name="training", exact=True).click()
+    assert {row["run"] for row in rows_of(begun.value.path())} == {"anchored", "golden"}
+
+
+def test_a_page_of_a_run_that_cannot_be_read_shows_the_reason(open_page: Opener, anchored: str) -> None:
+    page = open_page("/api", refusal="404 (Not Found)")
+    page.route(f"**/runs/{anchored}/curves", lambda route: route.fulfill(status=404, json={"error": "it is gone"}))
+    page.goto(f"/runs/{anchored}/curves?with=golden")
+    expect(page.locator("#notice")).to_have_text("it is gone")
+    assert page.locator("#charts canvas").count() == 0
+
+
+def test_six_runs_at_most_are_chosen_and_further_ones_of_an_address_are_named(
+    open_page: Opener, keep: Callable[[Page, str], None], of_two_games: list[str]
+) -> None:
+    first, *others = of_two_games[:6]
+    page = open_page(f"/runs/{first}/curves?{'&'.join(f'with={name}' for name in others[:4])}")
+    sentence, last = page.get_by_text("six runs at most"), page.get_by_label(f"{others[4]} (tic_tac_toe)", exact=True)
+    expect(last).to_be_enabled()
+    expect(sentence).to_have_count(0)
+    last.check()
+    expect(sentence).to_be_visible()
+    expect(page.locator("#legend .swatch")).to_have_count(6)
+    expect(page.get_by_label("golden (tic_tac_toe)", exact=True)).to_be_disabled()
+    expect(last).to_be_checked()
+    keep(page, "curves-six")
+    page.goto(f"{page.url}&with=golden")
+    expect(page.locator("#legend .swatch")).to_have_count(6)
+    expect(page.locator("#notice")).to_have_text("Six runs at most are shown; left out: golden.")
+    page.get_by_label(others[0], exact=False).uncheck()
+    expect(page.locator("#legend .swatch")).to_have_count(5)
+    expect(page.get_by_label("golden (tic_tac_toe)", exact=True)).to_be_enabled()
+
+
+def test_the_display_of_curves_is_in_the_address_and_kept_when_another_run_is_chosen(
+    open_page: Opener, of_two_games: list[str]
+) -> None:
+    page = open_page(f"/runs/{of_two_games[0]}/curves")
+    page.wait_for_selector("#charts canvas")
+    page.get_by_label("hours").check()
+    page.get_by_label("smooth").check()
+    page.get_by_label("promotions").uncheck()
+    assert page.url.endswith("/curves?axis=hours&smooth=yes&promotions=no")
+    page.get_by_text("Compare with other runs").click()
+    page.get_by_label("golden (tic_tac_toe)", exact=True).check()
+    expect(page.locator("#legend .swatch")).to_have_count(2)
+    assert page.url.endswith("/curves?with=golden&axis=hours&smooth=yes&promotions=no")
+    expect(page.get_by_label("hours")).to_be_checked()
+    expect(page.get_by_label("smooth")).to_be_checked()
+    expect(page.get_by_label("promotions")).not_to_be_checked()
+    expect(page.get_by_label("golden (tic_tac_toe)", exact=True)).to_be_visible()  # the list is open
+    page.get_by_label("hours").press("ArrowLeft")
+    page.get_by_label("games", exact=True).press("ArrowLeft")
+    page.get_by_label("smooth").uncheck()
+    page.get_by_label("promotions").check()
+    assert page.url.endswith("/curves?with=golden")
+
+
+def test_the_image_of_overlaid_curves_names_every_game(open_page: Opener, of_two_games: list[str]) -> None:
+    page = open_page("/api")
+    page.add_init_script("""{
+      const { fillText } = CanvasRenderingContext2D.prototype;
+      window.written = [];
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+        window.written.push(text);
+        return fillText.call(this, text, ...place);
+      };
+    }""")
+    page.goto(f"/runs/{of_two_games[0]}/curves?with={of_two_games[-1]}")
+    expect(page.get_by_label(f"{of_two_games[-1]} (othello)", exact=True)).to_be_checked()
+    with page.expect_download():
+        page.get_by_role("button", name="PNG of the chart Loss", exact=True).click()
+    assert "tic_tac_toe, othello" in page.evaluate("window.written")

@@ -12,9 +12,10 @@ const SMOOTHED_ROWS = 9;
 const SPARSE_SHARE = 0.5;
 
 const asked = new URLSearchParams(location.search);
-const chosen = [run, ...asked.getAll("with")].filter((name, i, all) => all.indexOf(name) === i).slice(0, MOST_RUNS);
+const wanted = [...new Set([run, ...asked.getAll("with")])], chosen = wanted.slice(0, MOST_RUNS);
 const form = document.querySelector("form.toolbar");
 let found = [];
+let games = { [run]: game }; // of every run, once the list is read
 let charts = [];
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -115,7 +116,7 @@ function describe(plot, title, unit, axis) {
   lines.push(...promotionsOf(axis).map(({ label, colour }) => ({ label, colour, isTick: true })));
   const [x, ...values] = [plot.data[0], ...places.map((i) => plot.data[i])];
   return {
-    title, unit, lines, axis: AXES[axis], about: found.length > 1 ? game : `${run}, ${game}`, file: `${run}-${title}-${axis}`, canvas: () => plot.ctx.canvas,
+    title, unit, lines, axis: AXES[axis], about: found.length > 1 ? [...new Set(found.flatMap(({ name }) => games[name] ?? []))].join(", ") : `${run}, ${game}`, file: `${run}-${title}-${axis}`, canvas: () => plot.ctx.canvas,
     table: { columns: [axis, ...shown.map(({ label }) => label)], rows: Array.from(x, (at, row) => [at, ...values.map((column) => column[row])]) },
   };
 }
@@ -141,28 +142,69 @@ function draw() {
   }
 }
 
-async function offerOthers() {
-  const { runs } = await fetchJson(path("runs"));
-  const boxes = runs.filter(({ name }) => name !== run).map(({ name }) =>
-    el("label", {}, el("input", { type: "checkbox", name: "with", value: name, checked: chosen.includes(name), onchange: compare }), ` ${name}`));
-  byId("others").replaceChildren(...(boxes.length ? boxes : [el("span", { class: "dim" }, "there is no other run here")]));
+function offerOthers(runs) {
+  const isFull = runs.filter(({ name }) => chosen.includes(name)).length >= MOST_RUNS;
+  const boxes = runs.filter(({ name }) => name !== run).map(({ name, game: played }) => {
+    const checked = chosen.includes(name), disabled = isFull && !checked;
+    return el("label", {}, el("input", { type: "checkbox", name: "with", value: name, checked, disabled, onchange: compare }), ` ${name} (${played})`);
+  });
+  byId("others").replaceChildren(...(boxes.length ? boxes : [el("span", { class: "dim" }, "there is no other run here")]), isFull ? el("span", { class: "dim" }, "six runs at most") : "");
+}
+
+/** Return the query of the page with runs beside this one; of the display it has what is not the default. */
+function query(names) {
+  const { axis, smooth, promotions } = form.elements;
+  const display = [["axis", axis.value, "step"], ["smooth", smooth.checked ? "yes" : "no", "no"], ["promotions", promotions.checked ? "yes" : "no", "yes"]];
+  const changed = display.filter(([, value, usual]) => value !== usual).map(([name, value]) => [name, value]);
+  return new URLSearchParams([...names.map((name) => ["with", name]), ...changed]).toString();
 }
 
 function compare() {
-  const names = [...byId("others").querySelectorAll("input:checked")].map((box) => box.value).slice(0, MOST_RUNS - 1);
-  location.search = new URLSearchParams(names.map((name) => ["with", name])).toString();
+  location.search = query([...byId("others").querySelectorAll("input:checked")].map((box) => box.value));
+}
+
+/** Set the display as the address asks. */
+function fill() {
+  const { axis, smooth, promotions } = form.elements;
+  axis.value = Object.hasOwn(AXES, asked.get("axis")) ? asked.get("axis") : "step";
+  smooth.checked = asked.get("smooth") === "yes";
+  promotions.checked = asked.get("promotions") !== "no";
+}
+
+/** Read the curves of the runs; return what to say of those beside this one that are not shown. Raises the failure of this one. */
+async function read() {
+  const answers = await Promise.allSettled(chosen.map((name) => fetchJson(path("runs", name, "curves"))));
+  if (answers[0].status === "rejected") throw answers[0].reason;
+  found = answers.flatMap(({ value }, i) => (value ? [{ name: chosen[i], ...value }] : []));
+  return [
+    ...answers.flatMap(({ reason }, i) => (reason ? [`${chosen[i]} is not shown: ${reason.message}.`] : [])),
+    ...(wanted.length > MOST_RUNS ? [`Six runs at most are shown; left out: ${wanted.slice(MOST_RUNS).join(", ")}.`] : []),
+  ];
+}
+
+/** Link the files of the runs that are shown. */
+function links() {
+  for (const group of ["trainer", "run", "seats", "accuracy"]) {
+    const names = found.map(({ name }) => name).filter((name) => name !== run);
+    byId(`csv-${group}`).href = `${path("runs", run, "curves.csv")}?${new URLSearchParams([["group", group], ...names.map((name) => ["with", name])])}`;
+  }
 }
 
 new ResizeObserver(() => charts.forEach(({ plot, home }) => plot.setSize({ width: home.clientWidth, height: CHART_HEIGHT }))).observe(byId("charts"));
-form.addEventListener("change", draw);
+form.addEventListener("change", () => {
+  const wish = query(wanted.slice(1));
+  history.replaceState(null, "", wish ? `?${wish}` : location.pathname);
+  draw();
+});
 dark.addEventListener("change", draw);
-for (const group of ["trainer", "run", "seats", "accuracy"]) {
-  byId(`csv-${group}`).href = `${path("runs", run, "curves.csv")}?${new URLSearchParams([["group", group], ...chosen.slice(1).map((name) => ["with", name])])}`;
-}
 
+fill();
+links();
+document.querySelector(".overlay").open = wanted.length > 1;
 try {
-  found = await Promise.all(chosen.map(async (name) => ({ name, ...(await fetchJson(path("runs", name, "curves"))) })));
-  notice(found.some(({ series }) => series.length) ? "" : `The run has not written metrics yet: the first rows come within a minute of its start.${onward}`);
+  const missing = await read();
+  links();
+  notice(missing.length ? missing.join(" ") : found.some(({ series }) => series.length) ? "" : `The run has not written metrics yet: the first rows come within a minute of its start.${onward}`, missing.length > 0);
   if (found.length > 1) byId("legend").replaceChildren(...found.map(({ name }, i) => {
     const swatch = el("span", { class: "swatch" });
     swatch.style.background = COLOURS[i];
@@ -171,7 +213,9 @@ try {
   byId("accuracy").hidden = !found.some(({ axes }) => axes.accuracy);
   byId("seats").hidden = !found.some(({ axes }) => axes.seats);
   draw();
-  await offerOthers();
+  const { runs } = await fetchJson(path("runs"));
+  games = Object.fromEntries(runs.map((one) => [one.name, one.game]));
+  offerOthers(runs);
 } catch (error) {
   notice(error.message, true);
 }
