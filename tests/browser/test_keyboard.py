@@ -72,6 +72,98 @@ def test_a_position_is_drawn_and_played_from_with_the_keyboard(open_page: Opener
     assert page.locator("#moves li").count() == 2
 
 
+@pytest.mark.parametrize(("game", "first"), [("connect_four", "a1"), ("tic_tac_toe", "b2")])
+def test_the_focus_stays_on_the_board_through_a_game(open_page: Opener, game: str, first: str) -> None:
+    page = open_page(f"/play?game={game}")
+    press(page, page.get_by_role("button", name="Begin"))
+    press(page, page.locator("#frame").get_by_role("button", name=first, exact=True))
+    focused, plies = page.locator("#frame .cell:focus"), 2
+    while True:
+        page.wait_for_function("(least) => document.querySelectorAll('#moves li').length >= least", arg=plies - 1)
+        expect(page.locator("#state")).to_have_text(re.compile("your move|over"))
+        if page.locator("#state").text_content() == "over":
+            break
+        expect(focused).to_have_count(1)
+        if game == "connect_four" and plies == 2:
+            expect(focused).to_have_attribute("data-key", re.compile("^a"))  # the column goes on
+        page.keyboard.press("Enter")
+        plies += 2
+    expect(page.get_by_role("button", name="Undo")).to_be_focused()
+
+
+def test_moves_are_typed_one_after_another_while_the_field_keeps_the_focus(open_page: Opener) -> None:
+    page = open_page("/play?game=tic_tac_toe")
+    press(page, page.get_by_role("button", name="Begin"))
+    field, held = page.get_by_label("Move", exact=True), []
+    tab_to(page, field)
+    page.route("**/api/v1/tables/*?wait=1", lambda route: held.append(route))  # noqa: PLW0108 - a builtin is refused
+    page.route("**/api/v1/tables/*/moves", _as_thinking)
+    page.keyboard.type("b2")
+    with page.expect_request("**/api/v1/tables/*?wait=1"):
+        page.keyboard.press("Enter")
+    expect(field).to_be_focused()
+    expect(field).not_to_be_editable()
+    page.keyboard.type("a1")
+    page.keyboard.press("Enter")  # it is not the player's turn
+    expect(field).to_have_value("")
+    held[0].continue_()
+    expect(field).to_be_editable()
+    expect(page.locator("#moves li")).to_have_count(2)
+    expect(field).to_be_focused()
+
+
+def test_the_reply_takes_no_focus_that_was_moved_meanwhile(open_page: Opener) -> None:
+    page, held = open_page("/play?game=tic_tac_toe"), []
+    press(page, page.get_by_role("button", name="Begin"))
+    page.route("**/api/v1/tables/*?wait=1", lambda route: held.append(route))  # noqa: PLW0108 - a builtin is refused
+    page.route("**/api/v1/tables/*/moves", _as_thinking)
+    cells = page.locator("#frame .cell")
+    with page.expect_request("**/api/v1/tables/*?wait=1"):
+        press(page, cells.nth(4))
+    expect(cells).to_have_count(0)
+    save = page.get_by_role("button", name="Save", exact=True)
+    tab_to(page, save)
+    held[0].continue_()
+    expect(cells).to_have_count(7)
+    expect(save).to_be_focused()
+
+
+def test_the_list_of_moves_stays_open_and_keeps_the_focus(open_page: Opener) -> None:
+    page = open_page("/play?game=tic_tac_toe")
+    press(page, page.get_by_role("button", name="Begin"))
+    press(page, page.get_by_text("Legal moves"))
+    choices = page.locator("#choices button")
+    press(page, choices.nth(4))
+    expect(page.locator("#moves li")).to_have_count(2)
+    expect(choices).to_have_count(7)
+    expect(choices.first).to_be_visible()
+    expect(page.locator("#choices button:focus")).to_have_count(1)
+    press(page, page.get_by_text("Legal moves"), tab="Shift+Tab")
+    expect(choices.first).to_be_hidden()
+    press(page, page.locator("#frame .cell").first, tab="Shift+Tab")
+    expect(page.locator("#moves li")).to_have_count(4)
+    expect(choices.first).to_be_hidden()  # as the player left it
+
+
+def _as_thinking(route: Route) -> None:
+    """Answer a move as when the opponent still thinks, whose reply the page then waits for."""
+    view = route.fetch().json()
+    thinking = {"is_turn": False, "is_thinking": True, "legal": [], "cells": [], "moves": view["moves"][:1]}
+    route.fulfill(json={**view, **thinking, "number": 1})
+
+
+def test_columns_of_the_solver_are_played_one_after_another(open_page: Opener) -> None:
+    page = open_page("/solver?rows=3&columns=3&connect=3")
+    expect(page.locator("#state")).to_have_text("solved")
+    press(page, page.get_by_role("button", name=re.compile("^a1")))
+    for key in ("a2", "a3", "b1"):
+        expect(page.locator("#frame .cell:focus")).to_have_attribute("data-key", key)
+        expect(page.locator("#state")).to_have_text("solved")
+        page.keyboard.press("Enter")
+    expect(page.locator("#moves li")).to_have_count(4)
+    expect(page.locator("#frame .cell:focus")).to_have_attribute("data-key", "b2")
+
+
 def test_watch_is_paused_changed_and_left_for_a_replay_with_the_keyboard(open_page: Opener, golden: ModuleType) -> None:
     page = open_page("/runs/golden/watch?boards=4&speed=0.5")
     boards = page.locator("#boards li:not([hidden])")

@@ -24,6 +24,12 @@ export function button({ id, x, y, radius }, act, { kind = "", pressed = null, l
   }, svg("title", {}, label));
 }
 
+/** Return the control of a cell, else one of the same column, else the first one in `home`. */
+export function near(home, id) {
+  const all = [...home.querySelectorAll("[data-key]")], column = (key) => key.replace(/\d+$/, "");
+  return all.find(({ dataset }) => dataset.key === id) ?? all.find(({ dataset }) => column(dataset.key) === column(id)) ?? all[0];
+}
+
 /** Return the parts of a move's sign: an arrow over its cells, or a ring on a single one; `share` in [0, 1] sets its weight. */
 export function sign(cells, path, share, text = `${Math.round(100 * share)}%`) {
   const found = path.map((id) => cells.find((cell) => cell.id === id));

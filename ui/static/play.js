@@ -1,10 +1,12 @@
-import { button, clear, layer, sign } from "./board.js";
+import { button, clear, layer, near, sign } from "./board.js";
 import { bars, byId, count, el, fetchJson, latest, notice, offer, path, patiently, percent, signed, table, whileWanted } from "./common.js";
 
 const ASK_AGAIN_MS = 2000; // after a lost connection, or a proxy's limit of time
 const asked = new URLSearchParams(location.search);
 const form = byId("begin"), beginning = latest(), previewing = latest(), watched = latest();
 let games = [], runs = [], now = null, clicked = [], begun = {}, advised = [];
+let listed = null; // table whose list of moves was opened or closed at its first turn
+let left = null; // element that had the focus before a view took it away, and the board or list around it
 
 function choose() {
   const run = runs.find(({ name }) => name === form.elements.run.value);
@@ -116,9 +118,28 @@ function live({ by, visits, simulations, elapsed_s: passed, limit_s: limit, valu
     line.length ? el("span", { class: "line-shown" }, `line: ${line.slice(0, 8).join(" ")}`) : "");
 }
 
+const holds = (one) => Boolean(one?.getClientRects().length) && one !== document.body && !one.disabled;
+
+/** Remember the focus before a view takes away the element that has it. */
+function remember() {
+  const at = document.activeElement;
+  if (holds(at)) left = { at, home: at.closest("#frame, #choices") };
+}
+
+/** Give a lost focus back once the opponent has moved, at the end of the game to Undo; one that the person has moved stays. */
+function restore() {
+  if (holds(document.activeElement)) left = null;
+  if (!left || now.is_thinking) return;
+  const { at, home } = left;
+  const heir = holds(at) ? at : now.is_over ? byId("undo") : home && near(home, at.dataset.key);
+  if (!heir) return; // a cell, which comes with the picture
+  left = null;
+  heir.focus({ preventScroll: true });
+}
+
 /** Lay a button over every cell that can be clicked. */
 function cells() {
-  const focused = document.activeElement?.dataset?.key;
+  remember();
   clear(byId("frame"));
   if (!now.cells.length || !now.is_turn) return;
   const made = layer(byId("frame"), byId("board"), "Cells");
@@ -136,7 +157,7 @@ function cells() {
     const kind = isPicked ? "picked" : isNext ? (clicked.length ? "next further" : "next") : "";
     made.append(button(cell, () => click(cell.id), { kind, pressed: isPicked ? "true" : "false" }));
   }
-  made.querySelector(`[data-key="${CSS.escape(focused ?? "")}"]`)?.focus();
+  restore();
   const shown = [...next].filter(Boolean);
   byId("clicks").textContent = clicked.length ? `${clicked.join(", ")}: then ${shown.slice(0, 12).join(", ")}${shown.length > 12 ? ", …" : ""}. Escape begins again.` : "";
 }
@@ -152,6 +173,7 @@ function outcome() {
 }
 
 function show(view) {
+  remember();
   const isNew = now === null || now.id !== view.id || now.number !== view.number;
   if (now?.id !== view.id) byId("live").hidden = true; // the search of another table
   now = view;
@@ -174,14 +196,21 @@ function show(view) {
   byId("lines-panel").hidden = !now.lines.length;
   byId("lines").replaceChildren(...now.lines.map((moves, i) => el("li", {}, el("button", { type: "button", disabled: now.is_thinking, onclick: () => post("line", { line: i + 1 }) }, lineName(moves)))));
   byId("resign").disabled = now.is_over;
-  byId("type").hidden = !now.is_turn;
+  const { move: typed } = byId("type").elements;
+  byId("type").hidden = !now.is_turn && !now.is_thinking; // while the opponent thinks it keeps the focus
+  typed.readOnly = !now.is_turn;
+  byId("type").querySelector("button").ariaDisabled = now.is_turn ? null : "true";
   byId("list").hidden = !now.is_turn;
-  byId("list").open = !now.cells.length;
+  if (now.is_turn && listed !== now.id) {
+    listed = now.id;
+    byId("list").open = !now.cells.length;
+  }
   byId("legal").replaceChildren(...now.legal.map(({ move }) => el("option", { value: move })));
-  byId("choices").replaceChildren(...now.legal.map(({ move }) => el("li", {}, el("button", { type: "button", onclick: () => play(move) }, move))));
+  byId("choices").replaceChildren(...now.legal.map(({ move }) => el("li", {}, el("button", { type: "button", "data-key": move, onclick: () => play(move) }, move))));
   byId("moves").replaceChildren(...now.moves.map((move, i) => el("li", {}, el("span", {}, `${i + 1}. ${move}`))));
   if (isNew) advised = [];
   if (isNew) byId("opinion").replaceChildren(el("p", { class: "dim" }, "Ask for a hint."));
+  restore();
 }
 
 /** Return another line from the move where it leaves the present one. */
@@ -292,6 +321,7 @@ byId("load").addEventListener("change", ({ target }) => { if (target.files.lengt
 addEventListener("keydown", (event) => { if (event.key === "Escape" && clicked.length) { clicked = []; cells(); } });
 byId("type").addEventListener("submit", (event) => {
   event.preventDefault();
+  if (!now.is_turn) return;
   play(event.target.elements.move.value);
   event.target.reset();
 });

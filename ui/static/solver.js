@@ -1,4 +1,4 @@
-import { button, clear, label, layer } from "./board.js";
+import { button, clear, label, layer, near } from "./board.js";
 import { byId, count, el, fetchJson, latest, notice, path, patiently, patientlyUntil, retire, table } from "./common.js";
 
 const asked = new URLSearchParams(location.search);
@@ -47,12 +47,13 @@ async function go(listed) {
 }
 
 async function solve() {
-  clear(byId("frame"));
   byId("scores").replaceChildren();
   byId("verdict").textContent = "";
   if (position.player === null) {
     byId("state").textContent = "over";
     byId("verdict").textContent = "The game is over.";
+    if (byId("frame").contains(document.activeElement)) byId("undo").focus();
+    clear(byId("frame"));
     return;
   }
   cells();
@@ -93,7 +94,7 @@ function show() {
 
 /** Lay a button with the score over every cell where a stone can land. */
 function cells() {
-  const focused = document.activeElement?.dataset?.key;
+  const focused = document.activeElement?.dataset.key;
   const made = layer(byId("frame"), byId("board"), "Columns");
   if (!made) return;
   for (const cell of position.cells) {
@@ -102,7 +103,7 @@ function cells() {
     if (value !== null) made.append(label(cell, signedScore(value), isKept ? "kept" : "lost"));
     made.append(button(cell, () => go([...moves, cell.id]), { kind: solution?.best.includes(cell.id) ? "next further" : "next", label: value === null ? cell.id : `${cell.id}, score ${value}` }));
   }
-  if (focused) made.querySelector(`[data-key^="${CSS.escape(focused.replace(/\d+$/, ""))}"]`)?.focus();
+  if (focused) near(made, focused)?.focus();
 }
 
 function list() {
