@@ -164,6 +164,25 @@ def test_columns_of_the_solver_are_played_one_after_another(open_page: Opener) -
     expect(page.locator("#frame .cell:focus")).to_have_attribute("data-key", "b2")
 
 
+def test_a_tree_that_began_on_play_is_left_for_another_position(open_page: Opener) -> None:
+    page = open_page("/play?game=take_six")
+    press(page, page.get_by_role("button", name="Begin"))
+    expect(page.locator("#state")).to_have_text("your move")
+    press(page, page.get_by_role("link", name="Tree").last)
+    expect(page.locator("#origin")).to_contain_text("your turn in the game")
+    game = page.locator("#begin [name=game]")
+    expect(game).to_be_disabled()
+    press(page, page.get_by_role("button", name="Leave it"))
+    expect(page.locator("#begin [name=moves]")).to_be_focused()
+    expect(page.locator("#origin")).to_be_hidden()
+    expect(page.get_by_role("button", name="Leave it")).to_be_hidden()
+    game.select_option("tic_tac_toe")
+    press(page, page.get_by_role("button", name="Search"))
+    expect(page.locator("#state")).to_have_text("searched")
+    assert "game=tic_tac_toe" in page.url
+    assert "table=" not in page.url
+
+
 def test_watch_is_paused_changed_and_left_for_a_replay_with_the_keyboard(open_page: Opener, golden: ModuleType) -> None:
     page = open_page("/runs/golden/watch?boards=4&speed=0.5")
     boards = page.locator("#boards li:not([hidden])")

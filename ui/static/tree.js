@@ -26,8 +26,9 @@ function fields() {
   byId("moves-field").hidden = Boolean(origin);
   byId("origin").hidden = !origin;
   byId("origin").textContent = origin?.table ? "Position: your turn in the game on the page Play" : origin ? `Position: game ${origin.uid.slice(0, 12)} before move ${origin.ply + 1}` : "";
+  byId("leave-origin").hidden = !origin;
   form.elements.run.disabled = Boolean(origin?.uid);
-  if (origin) form.elements.game.disabled = true;
+  form.elements.game.disabled = Boolean(origin || form.elements.run.value);
 }
 
 async function begin() {
@@ -215,6 +216,11 @@ form.addEventListener("submit", (event) => { event.preventDefault(); begin(); })
 form.elements.run.addEventListener("change", choose);
 form.elements.game.addEventListener("change", fields);
 byId("stop").addEventListener("click", () => fetchJson(`${path("studies", study.id)}/stop`, {}).catch((error) => notice(error.message, true)));
+byId("leave-origin").addEventListener("click", () => {
+  origin = null;
+  fields();
+  form.elements.moves.focus();
+});
 byId("deeper").addEventListener("click", () => {
   origin = null; // the moves name the position
   fields();
