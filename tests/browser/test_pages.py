@@ -332,3 +332,37 @@ def test_missing_games_of_a_ladder_are_played_after_a_confirmation(open_page: Op
     expect(page.locator("#climb-table tbody tr")).to_have_count(1)
     expect(play).to_be_disabled()
     assert violations(page) == []
+
+
+def test_moments_name_their_time_zone(open_page: Opener) -> None:
+    page = open_page("/runs/golden/models#v2")
+    for name in ("Exported", "Promoted"):
+        fact = page.locator("#detail dt", has_text=name).locator("xpath=following-sibling::dd[1]")
+        expect(fact).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$"))
+    page.goto("/")
+    expect(page.locator("#runs time").first).to_have_text(re.compile(r"\d\d:\d\d:\d\d UTC \(.* ago\)$"))
+
+
+@pytest.mark.parametrize("content", ["null", "no JSON", "[1]", '{"game": "othello"}'])
+def test_a_file_that_is_no_saved_game_is_refused_with_a_sentence(open_page: Opener, tmp_path: Path, content: str) -> None:
+    page = settled(open_page("/play"), "#begin")
+    (file := tmp_path / "game.json").write_text(content)
+    page.locator("#load").set_input_files(file)
+    expect(page.locator("#notice")).to_have_text("game.json is no saved game: it needs game and moves")
+
+
+def test_an_illegal_move_of_the_address_of_the_solver_stays_in_its_field(open_page: Opener) -> None:
+    page = open_page("/solver?moves=d1+d9", refusal="400 (Bad Request)")
+    expect(page.locator("#notice")).to_contain_text("move 2:")
+    expect(page.locator("#begin [name=moves]")).to_have_value("d1 d9")
+
+
+def test_the_form_of_the_solver_offers_no_board_that_the_solver_refuses(open_page: Opener) -> None:
+    page = open_page("/solver?rows=31&columns=2&connect=31")
+    expect(page.locator("#solved")).to_be_visible()  # the highest board
+    assert page.locator("#begin").evaluate("(form) => form.checkValidity()")
+    page.goto("/solver?rows=2&columns=21&connect=2")
+    expect(page.locator("#solved")).to_be_visible()  # the widest one
+    for name, refused in (("rows", "32"), ("columns", "22"), ("connect", "32")):
+        page.locator(f"[name={name}]").fill(refused)
+        assert not page.locator(f"[name={name}]").evaluate("(field) => field.checkValidity()")

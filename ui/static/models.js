@@ -90,8 +90,8 @@ async function open(version, { isAsked = true } = {}) {
     const about = await opening(() => fetchJson(path("runs", run, "models", version)));
     if (!about) return;
     const facts = [
-      ["Status", about.status || "never submitted"], ["Reason", about.reason || "–"], ["Rating", about.elo === null ? (about.rated_games ? "not anchored" : "none") : rating(about.elo, about.elo_low, about.elo_high)], ["Exported", moment(about.created_at)],
-      ["Promoted", about.promoted_at.map(moment).join(", ") || "never"], ["Steps", count(about.train_steps)], ["Games", count(about.games_seen)],
+      ["Status", about.status || "never submitted"], ["Reason", about.reason || "–"], ["Rating", about.elo === null ? (about.rated_games ? "not anchored" : "none") : rating(about.elo, about.elo_low, about.elo_high)], ["Exported", `${moment(about.created_at)} UTC`],
+      ["Promoted", about.promoted_at.map((at) => `${moment(at)} UTC`).join(", ") || "never"], ["Steps", count(about.train_steps)], ["Games", count(about.games_seen)],
       ...Object.entries(about.parameters), ...Object.entries(about.network),
     ];
     detail.replaceChildren(

@@ -240,11 +240,19 @@ function save() {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
+/** Return what a file holds; nothing where it is no JSON. */
+function parsed(text) {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    return {};
+  }
+}
+
 /** Go on with a game that was saved here or by `save` of `zerofleet play`, which has no run: there the form names the model. */
 async function load(file) {
   try {
-    const kept = JSON.parse(await file.text());
-    const { game, parameters, seat, moves, position } = kept;
+    const kept = parsed(await file.text()), { game, parameters, seat, moves, position } = kept;
     if (typeof game !== "string" || !Array.isArray(moves)) throw new Error(`${file.name} is no saved game: it needs game and moves`);
     const isModel = /^(champion|model) \d+$/.test(kept.opponent ?? ""), { run, opponent } = form.elements;
     const players = isModel || !kept.opponent ? { run: run.value || undefined, opponent: opponent.value.trim() } : { run: kept.run, opponent: kept.opponent, ...(/^(champion$|model:)/.test(kept.opponent) ? { simulations: kept.simulations, seconds: kept.seconds } : {}) }; // an agent has no budget beside its name

@@ -13,7 +13,7 @@ function card(row) {
   const facts = [
     ["Game", [row.game, parameters].filter(Boolean).join(" ")],
     ["Preset", row.preset],
-    ["Begun", el("time", { datetime: row.created_at }, `${moment(row.created_at)} (${duration((Date.now() - new Date(row.created_at)) / 1000)} ago)`)],
+    ["Begun", el("time", { datetime: row.created_at }, `${moment(row.created_at)} UTC (${duration((Date.now() - new Date(row.created_at)) / 1000)} ago)`)],
     ["Champion", row.champion === null ? "none yet" : `version ${row.champion}, ${rated(row)}`],
     ["Games", count(row.games_stored)],
     ["Steps", count(row.step)],

@@ -160,5 +160,6 @@ for (const name of ["rows", "columns", "connect"]) {
   if (asked.get(name)) form.elements[name].value = asked.get(name);
   form.elements[name].closest("label").hidden = Boolean(run);
 }
+form.elements.moves.value = moves.join(" "); // an illegal move stays there to be corrected
 await go(moves);
 if (asked.has("marks")) mark();
