@@ -86,6 +86,7 @@ def test_the_focus_stays_on_the_board_through_a_game(open_page: Opener, game: st
         expect(focused).to_have_count(1)
         if game == "connect_four" and plies == 2:
             expect(focused).to_have_attribute("data-key", re.compile("^a"))  # the column goes on
+        assert focused.evaluate("(cell) => getComputedStyle(cell).strokeWidth") == "4px"  # unlike the cells around it
         page.keyboard.press("Enter")
         plies += 2
     expect(page.get_by_role("button", name="Undo")).to_be_focused()
