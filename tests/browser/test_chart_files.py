@@ -9,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Page, expect
 
@@ -73,6 +74,16 @@ def test_the_curve_of_the_ladder_has_files(open_page: Opener, saved: Saver, anch
     picture = saved(page, "Ladder", "PNG")
     assert picture.name == "anchored-ladder.png"
     assert colours_of(picture) > 8
+
+
+def test_the_games_of_a_player_of_the_ladder_are_in_sight_once_they_are_chosen(open_page: Opener, anchored: str) -> None:
+    page = open_page(f"/runs/{anchored}/ladder", width=390)
+    page.set_viewport_size({"width": 390, "height": 160})
+    row = page.locator("#players").get_by_role("button", name="version 2")
+    row.click()
+    expect(page.get_by_role("heading", name="Games of version 2")).to_be_in_viewport()
+    expect(row).to_be_focused()
+    assert Axe().run(page).response["violations"] == []
 
 
 def test_a_label_of_a_chart_is_no_formula_of_a_spreadsheet(
