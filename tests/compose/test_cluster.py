@@ -64,9 +64,7 @@ def test_the_pages_of_the_profile_ui_answer_on_loopback_and_list_the_run(cluster
             return False
 
     cluster.wait("the pages answer", answers, seconds=180)
-    code, output = cluster.container("ui").exec_run(["cat", "/run/credentials/ui/token"])
-    token = output.decode().strip()
-    assert code == 0
+    token = token_of_the_pages(cluster)
     assert cluster.page("/api/v1/runs") == (
         401,
         '{"error":"a token is required: enter it at /login, or send it as Authorization: Bearer"}',
@@ -86,6 +84,22 @@ def test_the_pages_of_the_profile_ui_answer_on_loopback_and_list_the_run(cluster
     order = {"version": 1, "champion": run["champion"]}
     refused = cluster.page(f"/api/v1{home}/champion", token, order)
     assert (refused[0], "only an operator" in refused[1]) == (403, True)
+
+
+def test_a_person_plays_against_the_champion_on_the_pages_of_the_cluster(cluster):
+    token = token_of_the_pages(cluster)
+    (run,) = json.loads(cluster.page("/api/v1/runs", token)[1])["runs"]
+    wish = {"game": GAME, "run": run["name"], "opponent": "champion", "simulations": 8, "seat": 2}
+    status, begun = cluster.page("/api/v1/tables", token, wish)
+    assert status in {200, 201}, begun
+    moved = json.loads(cluster.page(f"/api/v1/tables/{json.loads(begun)['id']}?wait=1", token)[1])
+    assert (moved["fault"], len(moved["moves"]), moved["is_turn"]) == ("", 1, True)
+
+
+def token_of_the_pages(cluster):
+    code, output = cluster.container("ui").exec_run(["cat", "/run/credentials/ui/token"])
+    assert code == 0
+    return output.decode().strip()
 
 
 def test_prometheus_finds_every_service_and_evaluates_every_alert(cluster):
