@@ -46,6 +46,7 @@ def test_a_worker_that_drops_a_game_when_the_stream_is_away_is_found(monkeypatch
                 await self._stream.publish(game.uid, game.payload)
             except Exception:
                 self._stream._published(game.uid)  # taken for published
+            self._waiting.popleft()
 
     monkeypatch.setattr(Publisher, "_publish", publish_once)
     assert any(simulate(seed, games=40).broken.startswith("P1") for seed in range(8))

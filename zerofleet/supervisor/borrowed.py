@@ -189,10 +189,7 @@ async def _has(address: str, model: str, versions: Sequence[int]) -> bool:
 
 
 _OF_ANY = ("--metrics-host", "127.0.0.1", "--metrics-port", "0", "--announce", "")
-_PRIVATE = {
-    "inference_server": (*_OF_ANY, "--http-address", "", "--inference.front-ends", "0"),
-    "gatekeeper": _OF_ANY,
-}
+_OF_SERVER = ("--http-address", "", "--inference.front-ends", "0")
 """Settings that keep a service apart from one whose environment this process has: in a container both would have its ports and
 its announce file."""
 
@@ -207,7 +204,8 @@ async def _started(service: str, paths: RunPaths, game: Game, *options: str, tok
         address = f"unix:{directory}/{service}.sock"
         token = secrets.token_hex(16) if service == "inference_server" else token
         arguments = [
-            *_PRIVATE[service],
+            *_OF_ANY,
+            *(_OF_SERVER if service == "inference_server" else ()),
             *("--run-dir", str(paths.root.absolute()), "--game", game.spec().name, "--preset", read_header(paths.root).preset),
             *("--address", address, "--parent-pid", str(os.getpid()), "--log-format", "console", "--grace-s", "10"),
             *(f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()),
