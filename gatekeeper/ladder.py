@@ -199,8 +199,7 @@ class Ladder:
             seed=int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0]) >> 1,
             opening_plies=gate.opening_plies,
         )
-        has_model = any(player.version is not None for player in players)
-        return replace(terms, match_id=f"ladder/{first}/{second}", play=play if has_model else None)
+        return replace(terms, match_id=f"ladder/{first}/{second}", play=play if _is_of_a_model(terms) else None)
 
     async def _take_turns(self) -> None:
         """Rest after each step in proportion to its time and, unless reserved games are missing, while a candidate waits.

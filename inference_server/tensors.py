@@ -17,7 +17,6 @@ import numpy as np
 from zerofleet.contracts.heads import Output, outputs_of
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.naming import LEGAL_TENSOR, MAX_MESSAGE_BYTES, MAX_REQUEST_ROWS, STATE_TENSOR
-from zerofleet.contracts.shared_memory import OutputShape
 from zerofleet.errors import InvalidRequest
 
 __all__ = ["MOST_LISTED", "Contract", "Tensor", "content_of"]
@@ -110,7 +109,7 @@ class Contract:
 
     def require_sendable(self, rows: int, names: Sequence[str]) -> None:
         """Raise `InvalidRequest` if an answer of these outputs for `rows` positions is larger than a message may be."""
-        row_bytes = sum(OutputShape.of(one.datatype, one.width).row_bytes for one in self.outputs if one.name in names)
+        row_bytes = sum(output.row_bytes for output in self.outputs if output.name in names)
         most = (MAX_MESSAGE_BYTES - _HEAD_BYTES) // row_bytes
         if rows > most:
             raise InvalidRequest(

@@ -14,14 +14,19 @@ from zerofleet.errors import Unavailable
 from zerofleet.storage.streams import Publication, RedisStream, StreamSettings
 from zerofleet.storage.streams.redis import EXCHANGE_BYTES
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
-async def test_only_the_games_that_a_full_redis_refused_are_added_again(
-    make_redis_server: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+
+@pytest.fixture
+def redis(make_redis_server: Callable[[], Any]) -> str:
+    """Return the address of an empty Redis."""
     server = make_redis_server()
     server.start()
-    stream = RedisStream(server.url, name="games")
+    return str(server.url)
+
+
+async def test_only_the_games_that_a_full_redis_refused_are_added_again(redis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = RedisStream(redis, name="games")
     execute = Pipeline.execute
 
     async def refuse_the_second(commands: Any, raise_on_error: bool = True) -> list[Any]:
@@ -39,13 +44,10 @@ async def test_only_the_games_that_a_full_redis_refused_are_added_again(
     await stream.aclose()
 
 
-@pytest.mark.slow
 async def test_a_full_redis_leaves_in_the_list_only_the_games_that_it_refused(
-    make_redis_server: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    redis: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = make_redis_server()
-    server.start()
-    stream = RedisStream(server.url, name="games", settings=StreamSettings(retry_for_s=0.0))
+    stream = RedisStream(redis, name="games", settings=StreamSettings(retry_for_s=0.0))
     execute = Pipeline.execute
 
     async def take_one(commands: Any, raise_on_error: bool = True) -> list[Any]:
@@ -68,13 +70,10 @@ async def test_a_full_redis_leaves_in_the_list_only_the_games_that_it_refused(
     await stream.aclose()
 
 
-@pytest.mark.slow
 async def test_a_link_that_fails_repeats_one_exchange_and_not_the_games_of_those_before(
-    make_redis_server: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    redis: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = make_redis_server()
-    server.start()
-    stream = RedisStream(server.url, name="games")
+    stream = RedisStream(redis, name="games")
     execute, exchanges = Pipeline.execute, []
 
     async def lose_the_second_reply(commands: Any, raise_on_error: bool = True) -> list[Any]:

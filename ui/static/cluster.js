@@ -1,7 +1,7 @@
-import { away, awayText, bars, byId, compact, el, moment, notice, path, percent, refusal, run, table } from "./common.js";
+import { away, awayText, bars, byId, compact, el, following, moment, notice, path, percent, run, table } from "./common.js";
 
 const form = byId("fleet"), asked = new URLSearchParams(location.search);
-let source = null, fault = "", wanted = [];
+let wanted = [];
 
 const share = (value) => (value === null ? "–" : percent(value));
 const several = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
@@ -42,6 +42,8 @@ function show(now) {
   byId("about").textContent = now.plan ? `Plan for ${several(now.gpus, "device")} and ${several(now.workers, "worker")}, preset ${now.plan.preset}; costs measured on ${now.plan.costs}.${now.plan.preset === now.preset ? "" : ` The run has preset ${now.preset}, so its searches and network differ from those of the plan.`} The plan expects each worker on a core of its own and each server on a device of its own.` : "";
 }
 
+const follow = following("cluster", () => [["cluster", "events"], ["cluster"]].map((parts) => `${path("runs", run, ...parts)}?${new URLSearchParams(wanted)}`), show, "cluster");
+
 /** Follow the services beside the plan of the fleet in the form. */
 function plan() {
   wanted = [...new FormData(form)].filter(([, value]) => value);
@@ -49,26 +51,6 @@ function plan() {
   follow();
 }
 
-/** Follow the services while the page is looked at, as on the overview. */
-function follow() {
-  source?.close();
-  source = null;
-  if (document.hidden) return;
-  source = new EventSource(`${path("runs", run, "cluster", "events")}?${new URLSearchParams(wanted)}`);
-  const mine = source;
-  mine.addEventListener("cluster", (event) => { fault = ""; show(JSON.parse(event.data)); });
-  mine.addEventListener("fault", (event) => { fault = JSON.parse(event.data).error; });
-  mine.addEventListener("error", async () => {
-    const isOver = mine.readyState === EventSource.CLOSED;
-    byId("state").textContent = isOver ? "not shown" : "reconnecting…";
-    byId("state").classList.remove("good");
-    const reason = isOver ? await refusal(`${path("runs", run, "cluster")}?${new URLSearchParams(wanted)}`) : "";
-    if (mine !== source) return; // the form was sent again meanwhile
-    notice(isOver ? reason || "The cluster cannot be shown any more. Reload the page." : fault || "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
-  });
-}
-
 for (const name of ["gpus", "workers"]) form.elements[name].value = asked.get(name) ?? "";
 form.addEventListener("submit", (event) => { event.preventDefault(); plan(); });
-document.addEventListener("visibilitychange", follow);
 plan();

@@ -137,6 +137,33 @@ export function notice(text = "", isError = false) {
   line.classList.toggle("error", isError);
 }
 
+/**
+ * Return the function that follows the states of the run or its cluster, `what`, from the beginning. It does while the page is
+ * looked at: a browser has six connections to a server, which pages in the background would hold. `addresses` returns those of
+ * the events of a `kind`, and of the state, which answers with the reason when the events are refused.
+ */
+export function following(kind, addresses, show, what) {
+  let source = null, fault = "";
+  function follow() {
+    source?.close();
+    source = null;
+    if (document.hidden) return;
+    const [events, state] = addresses(), mine = source = new EventSource(events);
+    mine.addEventListener(kind, (event) => { fault = ""; show(JSON.parse(event.data)); });
+    mine.addEventListener("fault", (event) => { fault = JSON.parse(event.data).error; });
+    mine.addEventListener("error", async () => {
+      const isOver = mine.readyState === EventSource.CLOSED; // refused: the run is gone, or the token is no longer valid
+      byId("state").textContent = isOver ? "not shown" : "reconnecting…";
+      byId("state").classList.remove("good");
+      const reason = isOver ? await refusal(state) : "";
+      if (mine !== source) return; // begun again, or the page was left meanwhile
+      notice(isOver ? reason || `The ${what} cannot be shown any more. Reload the page.` : fault || "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
+    });
+  }
+  document.addEventListener("visibilitychange", follow);
+  return follow;
+}
+
 export const count = (number) => (number ?? 0).toLocaleString("en");
 export const signed = (number, places = 2) => (number >= 0 ? "+" : "−") + Math.abs(number).toFixed(places);
 export const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;

@@ -1,4 +1,4 @@
-import { away, awayText, byId, compact, count, duration, el, elsewhere, moment, notice, onward, path, percent, refusal, run, signed, svg, table } from "./common.js";
+import { away, awayText, byId, compact, count, duration, el, elsewhere, following, moment, notice, onward, path, percent, run, signed, svg, table } from "./common.js";
 
 function panel({ title, figures }) {
   const rows = figures.flatMap(({ label, value, note, tone }) => [
@@ -80,25 +80,4 @@ function show(now) {
     : [el("li", { class: "dim" }, "no event yet")]));
 }
 
-let source = null, fault = "";
-
-/** Follow the run while the page is looked at: a browser has six connections to a server, which pages in the background would hold. */
-function follow() {
-  source?.close();
-  source = null;
-  if (document.hidden) return;
-  const mine = source = new EventSource(path("runs", run, "events"));
-  mine.addEventListener("overview", (event) => { fault = ""; show(JSON.parse(event.data)); });
-  mine.addEventListener("fault", (event) => { fault = JSON.parse(event.data).error; });
-  mine.addEventListener("error", async () => {
-    const isOver = mine.readyState === EventSource.CLOSED; // refused: the run is gone, or the token is no longer valid
-    byId("state").textContent = isOver ? "not shown" : "reconnecting…";
-    byId("state").classList.remove("good");
-    const reason = isOver ? await refusal(path("runs", run, "overview")) : "";
-    if (mine !== source) return; // the page was left meanwhile
-    notice(isOver ? reason || "The run cannot be shown any more. Reload the page." : fault || "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.", true);
-  });
-}
-
-document.addEventListener("visibilitychange", follow);
-follow();
+following("overview", () => [path("runs", run, "events"), path("runs", run, "overview")], show, "run")();

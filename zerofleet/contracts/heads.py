@@ -39,6 +39,11 @@ class Output(NamedTuple):
     datatype: str  # FP16 or FP32
     width: int
 
+    @property
+    def row_bytes(self) -> int:
+        """Size of a row."""
+        return (2 if self.datatype == "FP16" else 4) * self.width
+
 
 def outputs_of(heads: Sequence[str], *, max_legal: int, num_players: int, num_actions: int) -> tuple[Output, ...]:
     """Return the output tensors of a model with these heads; raises `CorruptModel` for unknown heads."""

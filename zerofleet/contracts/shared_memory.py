@@ -280,7 +280,7 @@ def _output_bytes(spec: GameSpec, extra_heads: bool) -> list[int]:
     """Return the bytes of a row of each output."""
     heads = (*BASE_HEADS, *EXTRA_HEADS, *MOVE_HEADS) if extra_heads else BASE_HEADS
     found = outputs_of(heads, max_legal=spec.max_legal, num_players=spec.num_players, num_actions=spec.num_actions)
-    return [OutputShape.of(output.datatype, output.width).row_bytes for output in found]
+    return [output.row_bytes for output in found]
 
 
 def _aligned(size: int) -> int:

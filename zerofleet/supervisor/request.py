@@ -80,9 +80,8 @@ class RunRequest:
                 f"--workers {self.workers}: devices {spelled} are {len(self.devices)} servers, and each worker uses one; "
                 f"want at least {len(self.devices)}"
             )
-        settings = {**self.configured, **self.overrides}
         for name in _OF_ONE_SERVER:
-            value = settings.get(name, "")
+            value = self._settings.get(name, "")
             is_free_port = name not in _NEVER_SHARED and f":{value}".endswith(":0")
             if value and not is_free_port:
                 raise ConfigurationError(
@@ -91,17 +90,20 @@ class RunRequest:
                 )
 
     def _check_addresses(self) -> None:
-        settings = {**self.configured, **self.overrides}
         for name in _BY_RUN_DIRECTORY:
-            if value := settings.get(name):
+            if value := self._settings.get(name):
                 raise ConfigurationError(
                     f"{name}={value}: the other services of a run look for this one at its socket in the run directory; omit it"
                 )
 
     @property
+    def _settings(self) -> dict[str, str]:
+        return {**self.configured, **self.overrides}
+
+    @property
     def experiment(self) -> Experiment:
         """Configuration of the run."""
-        settings = {**self.configured, **self.overrides}
+        settings = self._settings
         if self.devices:
             settings.pop(_DEVICE, None)  # of the file; the devices replace it
         return Experiment(self.game, self.preset, self.seed, self.parameters, settings, self.secrets, self.devices)
