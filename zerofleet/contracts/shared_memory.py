@@ -176,11 +176,6 @@ class OutputShape(NamedTuple):
         """Return that of an output tensor, `FP16` or `FP32`."""
         return cls(_DTYPES[_DATATYPES.index(datatype)], width)
 
-    @property
-    def row_bytes(self) -> int:
-        """Size of a row."""
-        return self.dtype.itemsize * self.width
-
 
 class Reply(NamedTuple):
     """Packet of the server. `status` is the number of a gRPC status code, 0 for an answer or a welcome."""
