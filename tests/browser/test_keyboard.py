@@ -165,6 +165,33 @@ def test_columns_of_the_solver_are_played_one_after_another(open_page: Opener) -
     expect(page.locator("#frame .cell:focus")).to_have_attribute("data-key", "b2")
 
 
+def test_the_list_of_moves_keeps_the_focus_through_the_marks_of_the_solver(open_page: Opener) -> None:
+    page = open_page("/solver?rows=3&columns=3&connect=3&moves=a1,b1,a2&marks=1")
+    expect(page.locator("#marked")).to_contain_text("change a win, draw or loss")
+    press(page, page.get_by_role("button", name="Mark the moves"))
+    press(page, page.get_by_role("button", name=re.compile("^2. b1")))
+    expect(page.locator("#moves li")).to_have_count(2)
+    expect(page.get_by_role("button", name=re.compile("^2. b1"))).to_be_focused()
+    expect(page.locator("#state")).to_have_text("solved")
+    press(page, page.get_by_role("button", name="Mark the moves"), tab="Shift+Tab")
+    tab_to(page, page.get_by_role("button", name=re.compile("^1. a1")))
+    expect(page.locator("#marked")).to_contain_text("change a win, draw or loss")
+    expect(page.get_by_role("button", name=re.compile("^1. a1"))).to_be_focused()
+
+
+@pytest.mark.parametrize("place", ["/solver?rows=3&columns=3&connect=3&moves=a1", "/play?game=tic_tac_toe"], ids=["solver", "play"])
+def test_undoing_the_first_move_leaves_the_focus_on_the_page(open_page: Opener, place: str) -> None:
+    page = open_page(place)
+    if "play" in place:
+        press(page, page.get_by_role("button", name="Begin"))
+        press(page, page.locator("#frame .cell").first)
+    expect(page.locator("#undo")).to_be_enabled()
+    expect(page.locator("#state")).to_have_text(re.compile("solved|your move"))
+    press(page, page.get_by_role("button", name="Undo"), tab="Shift+Tab")
+    expect(page.locator("#undo")).to_be_disabled()
+    expect(page.locator("input:focus, .cell:focus")).to_have_count(1)
+
+
 def test_a_tree_that_began_on_play_is_left_for_another_position(open_page: Opener) -> None:
     page = open_page("/play?game=take_six")
     press(page, page.get_by_role("button", name="Begin"))

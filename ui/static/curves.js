@@ -1,5 +1,5 @@
 import uPlot from "./vendor/uplot/uPlot.esm.js";
-import { byId, compact, el, fetchJson, game, notice, onward, path, run } from "./common.js";
+import { byId, compact, el, fetchJson, game, latest, notice, onward, path, run } from "./common.js";
 import { chartFiles } from "./files.js";
 
 const MOST_RUNS = 6;
@@ -12,8 +12,8 @@ const SMOOTHED_ROWS = 9;
 const SPARSE_SHARE = 0.5;
 
 const asked = new URLSearchParams(location.search);
-const wanted = [...new Set([run, ...asked.getAll("with")])], chosen = wanted.slice(0, MOST_RUNS);
-const form = document.querySelector("form.toolbar");
+const form = document.querySelector("form.toolbar"), going = latest();
+let wanted = [...new Set([run, ...asked.getAll("with")])];
 let found = [];
 let games = { [run]: game }; // of every run, once the list is read
 let charts = [];
@@ -142,25 +142,38 @@ function draw() {
   }
 }
 
+/** List the runs that can be shown beside this one. */
 function offerOthers(runs) {
-  const isFull = runs.filter(({ name }) => chosen.includes(name)).length >= MOST_RUNS;
-  const boxes = runs.filter(({ name }) => name !== run).map(({ name, game: played }) => {
-    const checked = chosen.includes(name), disabled = isFull && !checked;
-    return el("label", {}, el("input", { type: "checkbox", name: "with", value: name, checked, disabled, onchange: compare }), ` ${name} (${played})`);
-  });
-  byId("others").replaceChildren(...(boxes.length ? boxes : [el("span", { class: "dim" }, "there is no other run here")]), isFull ? el("span", { class: "dim" }, "six runs at most") : "");
+  const labels = runs.filter(({ name }) => name !== run).map(({ name, game: played }) =>
+    el("label", {}, el("input", { type: "checkbox", name: "with", value: name, checked: wanted.slice(0, MOST_RUNS).includes(name), onchange: compare }), ` ${name} (${played})`));
+  byId("others").replaceChildren(...(labels.length ? labels : [el("span", { class: "dim" }, "there is no other run here")]), el("span", { class: "dim full", hidden: true }, "six runs at most"));
+  limit();
 }
 
-/** Return the query of the page with runs beside this one; of the display it has what is not the default. */
-function query(names) {
+const boxes = () => [...byId("others").querySelectorAll("input")];
+
+/** Offer no further run beside the most that are shown. */
+function limit() {
+  const isFull = boxes().filter(({ checked }) => checked).length >= MOST_RUNS - 1;
+  for (const box of boxes()) box.disabled = isFull && !box.checked;
+  byId("others").querySelector(".full").hidden = !isFull;
+}
+
+/** Return the address of the page with the runs beside this one; of the display it has what is not the default. */
+function address() {
   const { axis, smooth, promotions } = form.elements;
   const display = [["axis", axis.value, "step"], ["smooth", smooth.checked ? "yes" : "no", "no"], ["promotions", promotions.checked ? "yes" : "no", "yes"]];
   const changed = display.filter(([, value, usual]) => value !== usual).map(([name, value]) => [name, value]);
-  return new URLSearchParams([...names.map((name) => ["with", name]), ...changed]).toString();
+  const wish = new URLSearchParams([...wanted.slice(1).map((name) => ["with", name]), ...changed]);
+  return wish.size ? `?${wish}` : location.pathname;
 }
 
-function compare() {
-  location.search = query([...byId("others").querySelectorAll("input:checked")].map((box) => box.value));
+/** Show the runs that are chosen beside this one. */
+async function compare() {
+  wanted = [run, ...boxes().filter(({ checked }) => checked).map((box) => box.value)];
+  limit();
+  history.pushState(null, "", address());
+  await show();
 }
 
 /** Set the display as the address asks. */
@@ -171,15 +184,18 @@ function fill() {
   promotions.checked = asked.get("promotions") !== "no";
 }
 
-/** Read the curves of the runs; return what to say of those beside this one that are not shown. Raises the failure of this one. */
+/** Return the curves of the runs, and what to say of those beside this one that are not shown. Raises the failure of this one. */
 async function read() {
-  const answers = await Promise.allSettled(chosen.map((name) => fetchJson(path("runs", name, "curves"))));
+  const names = wanted.slice(0, MOST_RUNS), left = wanted.slice(MOST_RUNS);
+  const answers = await Promise.allSettled(names.map((name) => fetchJson(path("runs", name, "curves"))));
   if (answers[0].status === "rejected") throw answers[0].reason;
-  found = answers.flatMap(({ value }, i) => (value ? [{ name: chosen[i], ...value }] : []));
-  return [
-    ...answers.flatMap(({ reason }, i) => (reason ? [`${chosen[i]} is not shown: ${reason.message}.`] : [])),
-    ...(wanted.length > MOST_RUNS ? [`Six runs at most are shown; left out: ${wanted.slice(MOST_RUNS).join(", ")}.`] : []),
-  ];
+  return {
+    curves: answers.flatMap(({ value }, i) => (value ? [{ name: names[i], ...value }] : [])),
+    missing: [
+      ...answers.flatMap(({ reason }, i) => (reason ? [`${names[i]} is not shown: ${reason.message}.`] : [])),
+      ...(left.length ? [`Six runs at most are shown; left out: ${left.join(", ")}.`] : []),
+    ],
+  };
 }
 
 /** Link the files of the runs that are shown. */
@@ -190,22 +206,20 @@ function links() {
   }
 }
 
-new ResizeObserver(() => charts.forEach(({ plot, home }) => plot.setSize({ width: home.clientWidth, height: CHART_HEIGHT }))).observe(byId("charts"));
-form.addEventListener("change", () => {
-  const wish = query(wanted.slice(1));
-  history.replaceState(null, "", wish ? `?${wish}` : location.pathname);
-  draw();
-});
-dark.addEventListener("change", draw);
-
-fill();
-links();
-document.querySelector(".overlay").open = wanted.length > 1;
-try {
-  const missing = await read();
+/** Read and draw the runs that are wanted. */
+async function show() {
+  let answer;
+  try {
+    answer = await going(read);
+  } catch (error) {
+    notice(error.message, true);
+  }
+  if (!answer) return;
+  const { curves, missing } = answer;
+  found = curves;
   links();
   notice(missing.length ? missing.join(" ") : found.some(({ series }) => series.length) ? "" : `The run has not written metrics yet: the first rows come within a minute of its start.${onward}`, missing.length > 0);
-  if (found.length > 1) byId("legend").replaceChildren(...found.map(({ name }, i) => {
+  byId("legend").replaceChildren(...(found.length > 1 ? found : []).map(({ name }, i) => {
     const swatch = el("span", { class: "swatch" });
     swatch.style.background = COLOURS[i];
     return el("span", {}, swatch, name);
@@ -213,6 +227,21 @@ try {
   byId("accuracy").hidden = !found.some(({ axes }) => axes.accuracy);
   byId("seats").hidden = !found.some(({ axes }) => axes.seats);
   draw();
+}
+
+new ResizeObserver(() => charts.forEach(({ plot, home }) => plot.setSize({ width: home.clientWidth, height: CHART_HEIGHT }))).observe(byId("charts"));
+form.addEventListener("change", () => {
+  history.replaceState(null, "", address());
+  draw();
+});
+addEventListener("popstate", () => location.reload());
+dark.addEventListener("change", draw);
+
+fill();
+links();
+document.querySelector(".overlay").open = wanted.length > 1;
+await show();
+try {
   const { runs } = await fetchJson(path("runs"));
   games = Object.fromEntries(runs.map((one) => [one.name, one.game]));
   offerOthers(runs);

@@ -126,12 +126,12 @@ function remember() {
   if (holds(at)) left = { at, home: at.closest("#frame, #choices") };
 }
 
-/** Give a lost focus back once the opponent has moved, at the end of the game to Undo; one that the person has moved stays. */
+/** Give a lost focus back once the opponent has moved: to Undo at the end of the game, to the board when Undo has nothing left; one that the person has moved stays. */
 function restore() {
   if (holds(document.activeElement)) left = null;
   if (!left || now.is_thinking) return;
   const { at, home } = left;
-  const heir = holds(at) ? at : now.is_over ? byId("undo") : home && near(home, at.dataset.key);
+  const heir = holds(at) ? at : now.is_over ? byId("undo") : near(home ?? byId("frame"), at.dataset.key ?? "");
   if (!heir) return; // a cell, which comes with the picture
   left = null;
   heir.focus({ preventScroll: true });

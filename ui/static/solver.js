@@ -41,6 +41,7 @@ async function go(listed) {
   byId("text").textContent = position.text;
   byId("to-play").href = `/play?${new URLSearchParams({ game: "connect_four", moves: moves.join(","), ...(run ? { run } : {}) })}`;
   byId("to-play").hidden = !run && ["6", "7", "4"].some((usual, i) => form.elements[["rows", "columns", "connect"][i]].value !== usual);
+  if (!moves.length && [byId("undo"), byId("mark")].includes(document.activeElement)) form.elements.moves.focus();
   byId("undo").disabled = byId("mark").disabled = !moves.length;
   list();
   await solve();
@@ -107,12 +108,14 @@ function cells() {
 }
 
 function list() {
+  const focused = [...byId("moves").children].findIndex((item) => item.contains(document.activeElement));
   byId("moves").replaceChildren(...moves.map((move, i) => {
     const mark = marks.get(i + 1);
     const about = mark ? `best ${signedScore(mark.best)}, played ${signedScore(mark.score)}` : "";
     const sign = mark?.is_blunder ? " ??" : mark && mark.score < mark.best ? " ?" : "";
     return el("li", {}, el("button", { type: "button", class: mark?.is_blunder ? "blunder" : "", title: about, "aria-label": `${i + 1}. ${move}${mark?.is_blunder ? ", a blunder" : ""} ${about}`, onclick: () => go(moves.slice(0, i + 1)) }, `${i + 1}. ${move}${sign}`));
   }));
+  if (focused >= 0) (byId("moves").children[Math.min(focused, moves.length - 1)]?.firstChild ?? form.elements.moves).focus();
 }
 
 function forget() {
