@@ -103,7 +103,11 @@ async def _trained(stage: _Trained, home: Path, kept: dict[str, dict[str, Any]],
             side = Side(game, training.evaluator)
             table = Table(game=game, seed=stage.seed, at=place, trained=True, sides={"subject": side})
             plays = place == stage.games or not (isinstance(stage, LearnerStage) and stage.meet_at_end)
-            tallies = await _meet_all(stage.meetings if plays else (), table, lambda _: None)
+            tallies = await _meet_all(
+                stage.meetings if plays else (),
+                table,
+                lambda share: emit(training.games / stage.games, f"{training.games:,} games, {share:.0%} of their judgement"),
+            )
             kept[str(place)] = {"tallies": [tally.as_json() for tally in tallies], "row": training.row()}
             atomic_publish(home / _JUDGED, json.dumps(kept))
         elif training.games == place:

@@ -179,7 +179,9 @@ def test_the_list_of_moves_keeps_the_focus_through_the_marks_of_the_solver(open_
     expect(page.get_by_role("button", name=re.compile("^1. a1"))).to_be_focused()
 
 
-@pytest.mark.parametrize("place", ["/solver?rows=3&columns=3&connect=3&moves=a1", "/play?game=tic_tac_toe"], ids=["solver", "play"])
+@pytest.mark.parametrize(
+    "place", ["/solver?rows=3&columns=3&connect=3&moves=a1", "/play?game=tic_tac_toe"], ids=["solver", "play"]
+)
 def test_undoing_the_first_move_leaves_the_focus_on_the_page(open_page: Opener, place: str) -> None:
     page = open_page(place)
     if "play" in place:

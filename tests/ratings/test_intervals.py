@@ -20,8 +20,22 @@ def test_the_interval_without_games_is_the_whole_range():
 
 def test_the_interval_of_groups_all_won_has_positive_width():
     low, high = share_interval(np.ones(100))
-    assert low == pytest.approx(math.exp(-1.9207 / 100), abs=1e-3)
+    assert low == pytest.approx(math.exp(math.log(0.025) / 100))  # 100 groups are all won with a probability of 2.5 %
     assert high == 1.0
+
+
+@pytest.mark.parametrize(("games", "share"), [(10, 0.8), (10, 0.9), (50, 0.97), (100, 0.98), (100, 0.995)])
+def test_the_share_interval_of_won_and_lost_groups_keeps_its_coverage_near_the_end(games, share):
+    covered = 0.0
+    for won in range(games + 1):  # exact: every outcome by its probability
+        low, high = share_interval(np.repeat([1.0, 0.0], [won, games - won]))
+        covered += math.comb(games, won) * share**won * (1.0 - share) ** (games - won) * (low <= share <= high)
+    assert covered >= 0.93
+
+
+def test_the_interval_of_groups_all_drawn_reaches_as_far_to_both_sides():
+    low, high = share_interval(np.full(40, 0.5))
+    assert (low, high) == pytest.approx((0.5 * 0.025 ** (1 / 40), 1.0 - 0.5 * 0.025 ** (1 / 40)))
 
 
 @settings(max_examples=30)

@@ -243,3 +243,22 @@ def test_a_claim_is_not_decided_by_a_training_shorter_than_that_of_the_profile_f
     assert (uniform["estimate"]["value"], uniform["trained_games"]) == (100.0, 50_000)
     assert noise["stages"]["core_minutes"] is None  # no result states them
     assert "minutes one after another; expected" in html_page(report)
+
+
+def test_a_claim_about_play_is_not_decided_by_networks_of_a_shorter_training(tmp_path):
+    thesis, results = load_thesis("chinese_checkers_2p"), StageResults(tmp_path)
+    planned = plan(thesis, "quick", only=["matrix"])
+    for one in planned:
+        tally = {"subject": "a", "opponent": "b", "seat": 1, "seed": one.stage.seed, "trained": True, "scores": {"1": 40}}
+        met = [tally | {"meeting": meeting.name} for meeting in one.stage.meetings]
+        trained = [] if one.experiment == "matrix" else [{"games": 400}]
+        results.keep(one.stage, {"tallies": met, "curve": trained}, seconds=1.0)
+    report = build_report(thesis, "quick", planned, results, seeds=None)
+    claims = [claim for one in report["experiments"] if one["name"] == "matrix" for claim in one["claims"] if claim["estimate"]]
+    assert claims
+    about_networks = [claim for claim in claims if claim["trained_games"]]
+    assert {claim["verdict"] for claim in about_networks} == {"not run"}
+    assert {claim["reason"] for claim in about_networks} == {
+        f"the claim is about {games} games of training, this profile has 400"
+        for games in ("10,000", "800")  # SARSA alone is trained for 800
+    }

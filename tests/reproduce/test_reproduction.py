@@ -24,7 +24,7 @@ from zerofleet.cli.reproduce.drawings import _mean_net, draw_experiment
 from zerofleet.cli.reproduce.page import html_page
 from zerofleet.cli.reproduce.report import _rows, build_report
 from zerofleet.cli.reproduce.results import StageResults
-from zerofleet.cli.reproduce.running import Schedule, run_stages
+from zerofleet.cli.reproduce.running import Progress, Schedule, run_stages
 from zerofleet.errors import InvalidRequest
 from zerofleet.presets.theses.catalogue import load_thesis
 from zerofleet.presets.theses.planning import plan
@@ -281,6 +281,18 @@ def test_a_stage_that_needs_a_diverged_network_is_not_run(tmp_path):
     asyncio.run(run_stages(schedule, results, jobs=1, on_progress=lambda *_: None))
     assert results.diverged(planned.stage) == f"it needs {planned.needs[0]}: an update is not finite"
     assert planned.stage.id in schedule.complete
+
+
+def test_the_time_left_follows_from_the_work_of_this_call():
+    planned = plan(load_thesis("connect_four_td"), "quick", only=["search"])[0]
+    progress = Progress(2.0 * planned.seconds)
+    assert progress.left_s(0.0) is None
+    progress.note(planned, 0.5)  # an earlier call came this far
+    assert progress.left_s(1.0) is None
+    progress.note(planned, 0.75)
+    assert progress.done_s == 0.75 * planned.seconds
+    # a quarter of the stage took 60 s, and five quarters are left
+    assert progress.left_s(60.0) == pytest.approx(300.0)
 
 
 def test_results_of_other_settings_are_refused(tiny, tmp_path):

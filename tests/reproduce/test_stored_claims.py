@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from itertools import chain
 
 import pytest
 from stored_claims import PAGE, claims_page, findings, stored_values
 
 from zerofleet.presets.theses.catalogue import load_thesis, thesis_names
+from zerofleet.strength.claims.verdicts import VERDICTS
 
 THESIS = load_thesis("connect_four_td")
 FOUND = {
@@ -29,6 +32,18 @@ def first(reports):
 
 def test_the_stored_page_is_that_of_the_stored_reports():
     assert PAGE.read_text("utf-8") == claims_page(stored_values()), "python tests/reproduce/stored_claims.py writes it again"
+
+
+def test_the_list_of_reports_counts_no_verdict_that_they_lack():
+    counted = 0
+    for line in PAGE.with_name("theses.md").read_text("utf-8").splitlines():
+        if (page := re.search(r"\(theses/(\w+\.html)\)", line)) and line.startswith("|"):
+            stated = {word: int(number) for number, word in re.findall(rf"(\d+) ({'|'.join(VERDICTS)})", line.split("|")[-2])}
+            claims = [claim for one in stored_values()[page[1]]["experiments"] for claim in one["claims"]]
+            assert stated.items() <= Counter(claim["verdict"] for claim in claims).items() or "of th" in line, line
+            assert all(number <= sum(claim["verdict"] == word for claim in claims) for word, number in stated.items()), line
+            counted += bool(stated)
+    assert counted > 20
 
 
 def test_each_claim_of_the_catalogue_has_a_row_in_its_order():

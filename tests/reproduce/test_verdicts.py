@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from zerofleet.strength.claims.tallies import Estimate, Tally, difference, estimate
@@ -70,6 +71,43 @@ def test_training_seeds_are_the_observations_and_their_interval_is_students():
     assert got is not None
     assert (got.value, got.low, got.high) == pytest.approx((60.0, 60.0 - half, 60.0 + half))
     assert (got.games, got.seeds, got.interval) == (30, 3, "seeds")
+
+
+def test_equal_seeds_have_the_interval_of_their_games():
+    all_won = [tally({"1": 12}, seed=seed) for seed in range(3)]
+    got, pooled = estimate(all_won, "won"), estimate([tally({"1": 36})], "won")
+    assert got is not None
+    assert pooled is not None
+    assert (got.value, got.low, got.high) == (100.0, pooled.low, 100.0)
+    assert pooled.low == pytest.approx(90.36, abs=0.01)  # 36 / (36 + 3.8415)
+    assert (got.seeds, got.interval) == (3, "seeds")
+    apart = difference(all_won, [tally({"-1": 12}, seed=seed) for seed in range(3)], "won")
+    assert apart is not None
+    assert apart.low == pytest.approx(100.0 - math.hypot(100.0 - pooled.low, 100.0 - pooled.low))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seeds", "games", "share"), [(2, 20, 0.9), (2, 20, 0.98), (3, 20, 0.98), (3, 100, 0.998)])
+def test_the_interval_over_few_seeds_keeps_its_coverage_near_the_end(seeds, games, share):
+    rng, covered = np.random.default_rng(5), 0
+    for _ in range(1_000):
+        won = rng.binomial(games, share, seeds)
+        got = estimate([tally({"1": int(n), "-1": games - int(n)}, seed=seed) for seed, n in enumerate(won)], "won")
+        assert got is not None
+        covered += got.low <= 100.0 * share <= got.high
+    assert covered / 1_000 >= 0.94
+
+
+def test_a_difference_is_paired_over_the_seeds_that_both_have():
+    first = [tally({"1": won, "-1": 100 - won}, seed=seed) for seed, won in enumerate((60, 70, 65))]
+    second = [tally({"1": won, "-1": 100 - won}, seed=seed) for seed, won in enumerate((55, 64))]
+    got = difference(first, second, "won")
+    assert got is not None
+    assert got == difference(first[:2], second, "won")
+    assert (got.value, got.seeds, got.games, got.interval) == (pytest.approx(5.5), 2, 400, "seeds")
+    alone = difference(first, second[:1], "won")
+    assert alone is not None
+    assert alone.interval == "seeds"  # one of its parts is over seeds
 
 
 def test_games_of_untrained_players_are_pooled_over_seeds():

@@ -7,10 +7,12 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from zerofleet.strength.matches import Effort, GameResult, Scoreboard
+import games
+from zerofleet.strength.matches import Effort, GameResult, Player, Scoreboard
 from zerofleet.strength.ratings import Tally, rate
 from zerofleet.strength.tournaments import tabulate
 from zerofleet.strength.tournaments.centred import centred
+from zerofleet.strength.tournaments.terms import TournamentTerms
 
 
 @pytest.fixture
@@ -70,6 +72,17 @@ def test_the_tournament_table_counts_duels_and_players(terms, boards):
     assert json.loads(json.dumps(asdict(table)))["anchor"] == "random"
 
 
+def test_an_opening_is_one_observation_of_a_duel_in_all_meetings_of_three_at_a_table(boards):
+    players = tuple(Player(name) for name in ("random", "greedy", "initialize", "max_n:1"))
+    game = games.make("chinese_checkers_star37")
+    chosen = TournamentTerms(game, players, games=12, seed=0, opening_plies=2, simulations=0, tables=True)
+    table = tabulate(chosen, boards(chosen, stronger([player.name for player in players])))
+    groups = chosen.meetings[0].max_groups
+    assert len(chosen.meetings) == 4
+    assert {duel.openings for duel in table.duels} == {groups}
+    assert {duel.games for duel in table.duels} == {2 * 12}  # each pair has two third players
+
+
 def test_the_anchor_is_random_or_else_the_mean_of_the_ratings(terms, boards):
     with_random = terms("random", "b", "c")
     table = tabulate(with_random, boards(with_random, stronger(["random", "b", "c"])))
@@ -105,7 +118,7 @@ def test_duels_at_a_table_of_three_score_the_better_placed_player(terms, boards)
     for first, second in itertools.combinations(names, 2):
         assert table.share(second, first) == 1.0
     duel = table.duels[0]
-    assert (duel.games, duel.openings, duel.losses) == (12, 2, 12)
+    assert (duel.games, duel.openings, duel.losses) == (12, 1, 12)  # two meetings from the same opening
     assert duel.full_losses == 0  # a third player was first
     assert table.players[0].elo > table.players[1].elo > table.players[2].elo > 0
 

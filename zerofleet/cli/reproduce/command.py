@@ -15,7 +15,7 @@ from zerofleet.cli.options import Json
 from zerofleet.cli.reproduce.page import html_page
 from zerofleet.cli.reproduce.report import build_report
 from zerofleet.cli.reproduce.results import StageResults
-from zerofleet.cli.reproduce.running import Schedule, run_stages
+from zerofleet.cli.reproduce.running import Progress, Schedule, run_stages
 from zerofleet.errors import InvalidRequest
 from zerofleet.presets.theses.catalogue import PROFILES, Thesis, load_thesis, thesis_names
 from zerofleet.presets.theses.planning import Planned, expect, plan, profile_of
@@ -113,19 +113,19 @@ def _run(
         screen.note(note)
     began_s = time.monotonic()
     schedule.deadline_s = minutes and began_s + 60.0 * minutes
-    total = sum(one.seconds for one in waiting)
-    costs = {one.stage.id: 0.0 for one in waiting}
+    progress = Progress(sum(one.seconds for one in waiting))
     counted = 0
-    with screen.meter("reproducing", round(total)) as meter:
+    with screen.meter("reproducing", round(progress.total_s)) as meter:
 
         def on_progress(one: Planned, share: float, remark: str) -> None:
             nonlocal counted
-            costs[one.stage.id] = max(costs[one.stage.id], share * one.seconds)
-            done = sum(costs.values())
-            left_s = (time.monotonic() - began_s) * (total - done) / done if done else 0.0
-            steps = int(done) - counted
+            progress.note(one, share)
+            left_s = progress.left_s(time.monotonic() - began_s)
+            steps = int(progress.done_s) - counted
             counted += steps
-            meter.advance(steps, f"{one.stage.id}: {remark}; about {left_s / 60.0:.0f} min left")
+            meter.advance(
+                steps, f"{one.stage.id}: {remark}" + ("" if left_s is None else f"; about {left_s / 60.0:.0f} min left")
+            )
 
         run_until_terminated(run_stages(schedule, results, jobs=jobs, on_progress=on_progress))
     return schedule.left_out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple, TypeAlias
 
@@ -32,10 +32,7 @@ def build_report(
     thesis: Thesis, profile: str, planned: Sequence[Planned], results: StageResults, *, seeds: int | None
 ) -> dict[str, Any]:
     """Return the report on the complete stages of `planned`. Raises the errors of `StageResults.read`."""
-    experiments = [
-        _experiment(thesis, one, profile, [p for p in planned if p.experiment == one.name], results, seeds)
-        for one in thesis.experiments
-    ]
+    experiments = [_experiment(thesis, one, profile, planned, results, seeds) for one in thesis.experiments]
     claims = [claim for one in experiments for claim in one["claims"]]
     return {
         "format": FORMAT,
@@ -60,12 +57,18 @@ def command_of(thesis: str, profile: str, seeds: int | None, only: str = "") -> 
 
 
 def _experiment(
-    thesis: Thesis, experiment: Experiment, profile: str, planned: Sequence[Planned], results: StageResults, seeds: int | None
+    thesis: Thesis,
+    experiment: Experiment,
+    profile: str,
+    everything: Sequence[Planned],
+    results: StageResults,
+    seeds: int | None,
 ) -> dict[str, Any]:
+    """Return the part of an experiment; `everything`: the stages of all experiments."""
+    planned = [one for one in everything if one.experiment == experiment.name]
     complete = [one for one in planned if results.read(one.stage) is not None]
-    of_stages = {one.stage.id: results.tallies(one.stage) for one in complete}
     tallies = {
-        arm: [tally for one in complete if one.arm == arm for tally in of_stages[one.stage.id]] for arm in experiment.arms
+        arm: [tally for one in complete if one.arm == arm for tally in results.tallies(one.stage)] for arm in experiment.arms
     }
     measures = {
         arm: {one.stage.seed: measured for one in complete if one.arm == arm and (measured := _measured(results, one))}
@@ -73,7 +76,7 @@ def _experiment(
     }
     open_arms = {one.arm for one in planned if one not in complete}
     diverged = {one.arm: f"{one.stage.id}: {why}" for one in complete if (why := results.diverged(one.stage))}
-    lengths = _Lengths(profile, _trained(complete, results, of_stages), _in_full(thesis, experiment))
+    lengths = _Lengths(profile, _trained(complete, everything, results, _in_full(thesis)))
     has_profile = profile in experiment.profiles
     return {
         "name": experiment.name,
@@ -118,37 +121,55 @@ class _Lengths(NamedTuple):
     """Games of training by arm, in a profile."""
 
     profile: str
-    here: dict[str, int]
-    """Number of games by arm in the complete stages; the fewest of several seeds."""
-    full: dict[str, int]
-    """Number of games in the profile full, of arms whose training is counted in games."""
+    trained: dict[str, tuple[int, int]]
+    """Number of games in the complete stages, and in the profile full, by arm; the latter is 0 where a budget is not in games.
+
+    Of several seeds, and of the networks that an arm uses which trains none, those with the smallest share.
+    """
 
     def lack(self, claim: Claim) -> str:
         """Return the reason for which the profile, or the training of a claim's arms, decides nothing; empty if it decides."""
         if claim.profile not in {"", self.profile}:
             return f"the claim is about the profile {claim.profile}"
         for arm in (claim.arm, claim.minus_arm):
-            wanted = claim.games if claim.games and arm == claim.arm else self.full.get(arm, 0)
-            if self.here.get(arm, 0) < _ENOUGH * wanted:
-                return f"the claim is about {wanted:,} games of training, this profile has {self.here.get(arm, 0):,}"
+            here, full = self.trained.get(arm, (0, 0))
+            wanted = claim.games if claim.games and arm == claim.arm else full
+            if here < _ENOUGH * wanted:
+                return f"the claim is about {wanted:,} games of training, this profile has {here:,}"
         return ""
 
 
-def _trained(complete: Sequence[Planned], results: StageResults, tallies: Mapping[str, Sequence[Tally]]) -> dict[str, int]:
-    """Return the games of training by arm; `tallies` are by the identifier of a stage."""
-    found: dict[str, int] = {}
+def _trained(
+    complete: Sequence[Planned], everything: Sequence[Planned], results: StageResults, full: dict[tuple[str, str], int]
+) -> dict[str, tuple[int, int]]:
+    """Return `_Lengths.trained`; `full`: the games in the profile full by experiment and arm."""
+    by_id = {one.stage.id: one for one in everything}
+    found: dict[str, tuple[int, int]] = {}
     for one in complete:
-        curve = (results.read(one.stage) or {}).get("curve") or []
-        games = max([tally.at for tally in tallies[one.stage.id]] + [point["games"] for point in curve], default=0)
-        found[one.arm] = min(games, found.get(one.arm, games))
+        networks = [one] if _games_of(one, results) else [by_id[name] for name in one.needs if name in by_id]
+        lengths = [(_games_of(network, results), full.get((network.experiment, network.arm), 0)) for network in networks]
+        found[one.arm] = min([*lengths, *([found[one.arm]] if one.arm in found else [])], key=_share, default=(0, 0))
     return found
 
 
-def _in_full(thesis: Thesis, experiment: Experiment) -> dict[str, int]:
-    if "full" not in experiment.profiles:
+def _share(length: tuple[int, int]) -> tuple[float, int]:
+    here, full = length
+    return (here / full if full else math.inf), here
+
+
+def _games_of(one: Planned, results: StageResults) -> int:
+    """Return the games of training of a stage's own network; 0 without a result or a training."""
+    found = results.read(one.stage) or {}
+    places = [tally.get("at", 0) for tally in found.get("tallies", ())]
+    return max(places + [point["games"] for point in found.get("curve") or ()], default=0)
+
+
+def _in_full(thesis: Thesis) -> dict[tuple[str, str], int]:
+    """Return the games of the profile full, of trainings that are counted in games, by experiment and arm."""
+    if not any("full" in one.profiles for one in thesis.experiments):
         return {}
-    planned = [one for one in plan(thesis, "full", only=[experiment.name]) if one.experiment == experiment.name]
-    return {one.arm: one.stage.games for one in planned if isinstance(one.stage, TdStage | SarsaStage | LearnerStage)}
+    counted = TdStage | SarsaStage | LearnerStage
+    return {(one.experiment, one.arm): one.stage.games for one in plan(thesis, "full") if isinstance(one.stage, counted)}
 
 
 def _minutes(complete: Sequence[Planned], results: StageResults) -> dict[str, float | None]:
@@ -213,7 +234,7 @@ def _claim(
         "estimate": None if found is None else found.as_json(),
         "seats": sorted({tally.seat for tally in chosen}),
         "nodes_per_move": _mean([tally.subject_nodes for tally in chosen]),
-        "trained_games": max((tally.at for tally in chosen), default=lengths.here.get(claim.arm, 0)),
+        "trained_games": max((tally.at for tally in chosen), default=0) or lengths.trained.get(claim.arm, (0, 0))[0],
         "verdict": decided,
         "reason": reason,
     }

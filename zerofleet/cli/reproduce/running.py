@@ -17,7 +17,7 @@ from zerofleet.presets.theses.planning import Planned
 from zerofleet.rpc.calls import all_of
 from zerofleet.strength.claims.verdicts import DIVERGED
 
-__all__ = ["Schedule", "run_stages"]
+__all__ = ["Progress", "Schedule", "run_stages"]
 
 _POLL_S = 0.2
 
@@ -50,6 +50,31 @@ class Schedule:
         self.complete.add(stage)
         if diverged:
             self.diverged[stage] = diverged
+
+
+@dataclass(slots=True)
+class Progress:
+    """Work of a call's stages, in the seconds that are expected of it on one core."""
+
+    total_s: float
+    _done_s: dict[str, float] = field(default_factory=dict)
+    _before_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def done_s(self) -> float:
+        """Work that is done, by earlier calls as well."""
+        return sum(self._done_s.values())
+
+    def note(self, planned: Planned, share: float) -> None:
+        """Set the share of a stage that is done. The first one is taken for the work of earlier calls, which continues here."""
+        stage, done_s = planned.stage.id, share * planned.seconds
+        self._before_s.setdefault(stage, done_s)
+        self._done_s[stage] = max(done_s, self._done_s.get(stage, 0.0))
+
+    def left_s(self, passed_s: float) -> float | None:
+        """Return the expected wall-clock time left, `passed_s` after the beginning; None before anything was done."""
+        here_s = self.done_s - sum(self._before_s.values())
+        return passed_s * (self.total_s - self.done_s) / here_s if here_s > 0.0 else None
 
 
 async def run_stages(

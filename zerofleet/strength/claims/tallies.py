@@ -2,11 +2,14 @@
 
 A figure of one tally or of several with the same training seed has the interval of its games: Wilson's for shares of games,
 the empirical likelihood's (Owen 1988) for mean scores. Over two or more training seeds the mean over seeds has Student's
-interval: seeds are then the independent observations. Where nothing is trained, games of all seeds are pooled.
+interval: seeds are then the independent observations. Two or three seeds can be equal by chance, for example with all games
+won, so that interval is never narrower than the one of the pooled games. Where nothing is trained, games of all seeds are
+pooled.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -105,7 +108,7 @@ class Estimate:
     games: int
     seeds: int
     interval: str
-    """`games`: over games; `seeds`: Student's, over training seeds; `count`: a count without sampling."""
+    """`games`: over games; `seeds`: Student's over training seeds, at least that over games; `count`: without sampling."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields."""
@@ -121,13 +124,14 @@ def estimate(tallies: Sequence[Tally], figure: Figure) -> Estimate | None:
     if not tallies:
         return None
     games = sum(_games(tally, figure) for tally in tallies)
-    seeds = sorted({tally.seed for tally in tallies})
-    if len(seeds) == 1 or not any(tally.trained for tally in tallies):
-        return Estimate(*_of_games(_pooled(tallies, figure), figure), games, len(seeds), "games")
-    each = [_of_games(_pooled([t for t in tallies if t.seed == seed], figure), figure)[0] for seed in seeds]
-    low, high = t_interval(each)
+    of_games = _of_games(_pooled(tallies, figure), figure)
+    trained = _trained_seeds(tallies)
+    if len(trained) < 2:
+        return Estimate(*of_games, games, len(_seeds(tallies)), "games")
+    each = [_seed_value(tallies, seed, figure) for seed in trained]
+    low, high = _wider(t_interval(each), of_games[1:])
     lowest = -100.0 if figure == "net" else 0.0
-    return Estimate(float(np.mean(each)), max(lowest, low), min(100.0, high), games, len(seeds), "seeds")
+    return Estimate(float(np.mean(each)), max(lowest, low), min(100.0, high), games, len(trained), "seeds")
 
 
 def measured_estimate(values: Mapping[int, float]) -> Estimate | None:
@@ -143,22 +147,34 @@ def measured_estimate(values: Mapping[int, float]) -> Estimate | None:
 def difference(first: Sequence[Tally], second: Sequence[Tally], figure: Figure) -> Estimate | None:
     """Return the figure of `first` less that of `second`; None if one is without games.
 
-    With equal training seeds, two or more, the interval is Student's over the differences of pairs. Otherwise it is joined from
-    the two intervals (Newcombe 1998, method 10).
+    With two or more training seeds in common, only their games count: the interval is Student's over the differences of pairs,
+    and never narrower than that of the games. The latter is joined from the two intervals (Newcombe 1998, method 10).
     """
     first, second = _counting(first, figure), _counting(second, figure)
+    common = sorted(set(_trained_seeds(first)) & set(_trained_seeds(second)))
+    if len(common) > 1:
+        first, second = ([tally for tally in side if tally.seed in common] for side in (first, second))
     a, b = estimate(first, figure), estimate(second, figure)
     if a is None or b is None:
         return None
     games = a.games + b.games
-    if a.interval == b.interval == "seeds" and (seeds := _seeds(first)) == _seeds(second):
-        pairs = [_seed_value(first, seed, figure) - _seed_value(second, seed, figure) for seed in seeds]
-        low, high = t_interval(pairs)
-        return Estimate(float(np.mean(pairs)), low, high, games, len(pairs), "seeds")
-    value = a.value - b.value
-    low = value - float(np.hypot(a.value - a.low, b.high - b.value))
-    high = value + float(np.hypot(a.high - a.value, b.value - b.low))
-    return Estimate(value, low, high, games, min(a.seeds, b.seeds), "games")
+    if len(common) > 1:
+        pairs = [_seed_value(first, seed, figure) - _seed_value(second, seed, figure) for seed in common]
+        of_games = _joined(*(_of_games(_pooled(side, figure), figure) for side in (first, second)))
+        return Estimate(float(np.mean(pairs)), *_wider(t_interval(pairs), of_games), games, len(pairs), "seeds")
+    interval = "games" if a.interval == b.interval == "games" else "seeds"
+    joined = _joined((a.value, a.low, a.high), (b.value, b.low, b.high))
+    return Estimate(a.value - b.value, *joined, games, min(a.seeds, b.seeds), interval)
+
+
+def _joined(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float]:
+    """Return the interval of a difference from value, low and high of its parts."""
+    value = a[0] - b[0]
+    return value - math.hypot(a[0] - a[1], b[2] - b[0]), value + math.hypot(a[2] - a[0], b[0] - b[1])
+
+
+def _wider(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    return min(first[0], second[0]), max(first[1], second[1])
 
 
 def _counting(tallies: Iterable[Tally], figure: Figure) -> list[Tally]:
@@ -172,6 +188,11 @@ def _games(tally: Tally, figure: Figure) -> int:
 
 def _seeds(tallies: Iterable[Tally]) -> list[int]:
     return sorted({tally.seed for tally in tallies})
+
+
+def _trained_seeds(tallies: Sequence[Tally]) -> list[int]:
+    """Return the seeds that are independent observations; none where nothing is trained."""
+    return _seeds(tallies) if any(tally.trained for tally in tallies) else []
 
 
 def _seed_value(tallies: Sequence[Tally], seed: int, figure: Figure) -> float:

@@ -17,6 +17,7 @@ __all__ = ["CHI_SQUARE_95", "Z_95", "elo_from_share", "share_from_elo", "share_i
 
 Z_95 = 1.959963984540054  # normal quantile of 97.5 %
 CHI_SQUARE_95 = Z_95 * Z_95  # 95 % quantile of chi-square with one degree of freedom
+TAIL_95 = 0.025  # probability on each side
 
 BISECTIONS = 30
 PRECISION = 1e-9
@@ -50,12 +51,17 @@ def wilson(points: float, games: int) -> tuple[float, float]:
 def share_interval(group_scores: np.ndarray) -> tuple[float, float]:
     """Return the 95 % interval of the mean of independent group scores (float [N], in [0, 1]); (0, 1) without groups.
 
-    The interval holds all means not rejected by the likelihood ratio (Owen 1988): it lies in [0, 1] by construction, and
-    has positive width where all groups score alike (100 groups all won: 0.981 to 1).
+    The interval holds all means not rejected by the likelihood ratio (Owen 1988), so it lies in [0, 1] by construction.
+    Where all N groups score alike, the ratio is far from chi-square, and the interval is the exact one: results other than
+    the observed one have a share of at most 1 - 0.025^(1 / N), else N equal results would have a probability below 2.5 %
+    (100 groups all won: 0.964 to 1).
     """
     if len(group_scores) == 0:
         return 0.0, 1.0
     counts, scores = histogram(group_scores)
+    if np.count_nonzero(counts) == 1:
+        score, least = float(group_scores[0]), TAIL_95 ** (1.0 / len(group_scores))
+        return least * score, 1.0 - least * (1.0 - score)
     mean = float(np.mean(group_scores))
 
     def rejected(claim: float) -> bool:

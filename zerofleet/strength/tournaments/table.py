@@ -7,12 +7,13 @@ each pair of players: one point for the better placed, half a point for a tie.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from zerofleet.strength.matches import Effort, GameResult, Scoreboard, SeatTally, points
+from zerofleet.strength.matches.openings import Opening
 from zerofleet.strength.matches.scoreboard import DRAW_TOLERANCE
 from zerofleet.strength.ratings import Placement, Rating, Tally, rate, share_interval
 from zerofleet.strength.tournaments.centred import centred
@@ -152,7 +153,8 @@ class _Count:
     """Counts of the games of two players."""
 
     tally: SeatTally = field(default_factory=SeatTally)
-    groups: list[float] = field(default_factory=list)
+    openings: defaultdict[tuple[Opening, int], list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Shares of the first player by opening, over all meetings: with three seats or more several begin from the same one."""
     plies: int = 0
 
 
@@ -163,12 +165,12 @@ def _duel(first: str, second: str, boards: Sequence[Scoreboard], results: dict[s
         if first in names and second in names:
             _count(count, names.index(first), names.index(second), board, results[board.terms.match_id])
     tally, games = count.tally, count.tally.games
-    low, high = share_interval(np.array(count.groups))
+    low, high = share_interval(np.array([np.mean(shares) for shares in count.openings.values()]))
     return Duel(
         first=first,
         second=second,
         games=games,
-        openings=len(count.groups),
+        openings=len(count.openings),
         wins=tally.wins,
         draws=tally.draws,
         losses=tally.losses,
@@ -183,19 +185,22 @@ def _duel(first: str, second: str, boards: Sequence[Scoreboard], results: dict[s
 
 def _count(count: _Count, first: int, second: int, board: Scoreboard, results: Sequence[GameResult]) -> None:
     """Add the games of a meeting between its players `first` and `second`."""
-    for group in _grouped(results, board.terms.games_per_group):
-        shares = []
-        for result in group:
-            share, full = _outcome(result, first, second, of_two=len(board.terms.players) == 2)
-            count.tally.add(share, full)
-            count.plies += len(result.moves)
-            shares.append(share)
-        count.groups.append(sum(shares) / len(shares))
+    openings = _numbered(board.terms.openings())
+    for result in results:
+        share, full = _outcome(result, first, second, of_two=len(board.terms.players) == 2)
+        count.tally.add(share, full)
+        count.plies += len(result.moves)
+        count.openings[openings[result.group]].append(share)
 
 
-def _grouped(results: Sequence[GameResult], size: int) -> Iterator[Sequence[GameResult]]:
-    for start in range(0, len(results), size):
-        yield results[start : start + size]
+def _numbered(openings: Iterable[Opening]) -> list[tuple[Opening, int]]:
+    """Return each opening with the number of equal ones before it: randomised players meet several times from one."""
+    before: Counter[Opening] = Counter()
+    found = []
+    for opening in openings:
+        found.append((opening, before[opening]))
+        before[opening] += 1
+    return found
 
 
 def _outcome(result: GameResult, first: int, second: int, *, of_two: bool) -> tuple[float, int]:
