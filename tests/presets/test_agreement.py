@@ -12,6 +12,7 @@ TD = {"train.learner": "td_lambda", "selfplay.mode": "afterstates"}
 EVERY_PLY = {**TD, "td_lambda.successor": "every_ply"}
 OF_FIRST = {**TD, "td_lambda.successor": "first_player"}
 SARSA = {"train.learner": "sarsa_lambda", "selfplay.mode": "afterstates", "afterstates.draw_value": "0.5"}
+POOLED = {**SARSA, "sarsa_lambda.method": "q_learning", "afterstates.pool": "6"}
 SYNC = {
     **TD,
     "selfplay.sync": "true",
@@ -66,7 +67,12 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
         ),
         ({**SARSA, "gate.simulations": "0"}, "sarsa_lambda has values alone"),
         ({**SARSA, "afterstates.draw_value": "0"}, "want 0.5"),
-        ({**SARSA, "sarsa_lambda.method": "q_learning"}, "set afterstates.pool=6"),
+        ({**SARSA, "sarsa_lambda.method": "q_learning"}, r"afterstates\.pool=0 writes none.*afterstates\.pool=6"),
+        ({**POOLED, "selfplay.mode": "search"}, r"selfplay\.mode=search .* writes none"),
+        ({**POOLED, "warm_start.games": "300"}, r"set it to 0, and play against agents with afterstates\.opponents"),
+        ({**SARSA, "warm_start.winner_only": "true"}, "train.learner=sarsa_lambda predicts who wins"),
+        ({**TD, "warm_start.winner_only": "true"}, "train.learner=td_lambda predicts who wins"),
+        ({**TD, "selfplay.mode": "search", "td_lambda.exploratory": "cut"}, "selfplay.mode=search names none"),
         ({"selfplay.exploration_decay": "0.9"}, "set selfplay.mode=afterstates"),
         ({**SYNC, "selfplay.slots": "2"}, r"waits for its version; set selfplay.slots=1 \(it is 2\)"),
         ({**SYNC, "gate.mode": "share"}, r"gate.mode=off \(it is share\)"),
@@ -110,7 +116,7 @@ def test_the_experiment_of_the_rhombus_by_sarsa_is_whole():
     experiment = read_experiment(ROOT / "examples" / "rhombus_sarsa.toml")
     preset = experiment.build_preset()
     assert (experiment.game, preset.train.learner, preset.afterstates.pool) == ("chinese_checkers_rhombus", "sarsa_lambda", 6)
-    assert built({**SARSA, "sarsa_lambda.method": "q_learning", "afterstates.pool": "6"}).gate.simulations > 0
+    assert built(POOLED).gate.simulations > 0
 
 
 def test_the_experiment_of_the_rhombus_by_dqn_is_whole():

@@ -130,6 +130,9 @@ def test_the_learner_refuses_what_it_cannot_learn(tmp_path, two_ranks):
     ):
         with pytest.raises(ConfigurationError, match=text):
             learner_of(network)
+    for game in (make("othello", size=4, margin=True), make("abalone", captures=1, ply_cost=0.001)):
+        with pytest.raises(ConfigurationError, match=r"has wins of several sizes; leave (margin|ply_cost) at the default"):
+            OutcomeLearner(game, NetworkSettings(**NETWORK), OutcomeSettings(), seed=0)
     with pytest.raises(ConfigurationError, match="two players"):
         OutcomeLearner(make("chinese_checkers_star37"), NetworkSettings(**NETWORK), OutcomeSettings(), seed=0)
     with pytest.raises(ConfigurationError, match="in one process"):

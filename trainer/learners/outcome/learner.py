@@ -41,6 +41,8 @@ from zerofleet.presets.outcome import OutcomeSettings
 __all__ = ["OutcomeLearner"]
 
 _CHANCES = ("win_probability", "win_or_loss")
+_SIZES_OF_WINS = ("margin", "ply_cost")
+"""Parameters with which wins have scores below 1. So have games cut at a maximum of plies, which are undecided."""
 _NETWORK, _MOMENTUM = "network", "momentum"
 _ROWS = 1024  # of one evaluation without gradients
 
@@ -190,6 +192,11 @@ def _require_fit(game: Game, network: NetworkSettings) -> None:
         raise ConfigurationError(
             "train.learner=outcome learns the chance of winning of two players with perfect information; "
             f"{spec.name} has {spec.num_players} players and {spec.information} information"
+        )
+    if scaled := sorted(positions.changed_parameters(game).keys() & _SIZES_OF_WINS):
+        raise ConfigurationError(
+            "train.learner=outcome learns from games that a player wins with the score 1, others are undecided; "
+            f"{positions.titled(game)} has wins of several sizes; leave {' and '.join(scaled)} at the default"
         )
     if network.policy_head != "none" or network.value_output not in _CHANCES or network.heads:
         raise ConfigurationError(

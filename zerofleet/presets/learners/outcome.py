@@ -5,7 +5,7 @@ from __future__ import annotations
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
 from zerofleet.presets.learners.declaration import LearnerDeclaration
-from zerofleet.presets.learners.requirements import require_search_of_matches
+from zerofleet.presets.learners.requirements import require_moves_of_all, require_search_of_matches
 from zerofleet.presets.outcome import OutcomeSettings
 
 __all__ = ["LEARNER"]
@@ -14,10 +14,7 @@ __all__ = ["LEARNER"]
 def _require(preset: Preset, settings: OutcomeSettings) -> None:
     del settings
     require_search_of_matches(preset)
-    if preset.warm_start.winner_only:
-        raise ConfigurationError(
-            "warm_start.winner_only=true leaves moves of winners alone, and train.learner=outcome predicts who wins; want false"
-        )
+    require_moves_of_all(preset)
     in_worker = preset.selfplay.mode == "afterstates" and preset.afterstates.evaluation == "process"
     if in_worker and preset.network.kind != "perceptron":
         raise ConfigurationError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
 from zerofleet.presets.learners.declaration import LearnerDeclaration
-from zerofleet.presets.learners.requirements import require_search_of_matches
+from zerofleet.presets.learners.requirements import require_moves_of_all, require_search_of_matches
 from zerofleet.presets.td_lambda import TdLambdaSettings, view_fault
 
 __all__ = ["LEARNER"]
@@ -13,6 +13,12 @@ __all__ = ["LEARNER"]
 
 def _require(preset: Preset, settings: TdLambdaSettings) -> None:
     require_search_of_matches(preset)
+    require_moves_of_all(preset)
+    if settings.exploratory == "cut" and preset.selfplay.mode != "afterstates":
+        raise ConfigurationError(
+            f"td_lambda.exploratory=cut ends a trace at moves that the records name exploratory, and selfplay.mode="
+            f"{preset.selfplay.mode} names none; want td_lambda.exploratory=learn, or selfplay.mode=afterstates"
+        )
     if fault := view_fault(settings, preset.afterstates.learner_seat):
         raise ConfigurationError(fault)
     reward, value = settings.draw_reward, preset.afterstates.draw_value
