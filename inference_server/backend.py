@@ -38,7 +38,8 @@ import torch
 
 from inference_server.answers import check_answers, is_near
 from inference_server.device import number_format
-from inference_server.gpu.accelerator import Accelerator, Cuda, first_line, require_alive
+from inference_server.gpu.accelerator import Accelerator, Cuda, require_alive
+from inference_server.gpu.faults import is_of_device, is_out_of_memory, reason_of
 from inference_server.gpu.folding import fold_norms
 from inference_server.gpu.ladder import rungs
 from inference_server.gpu.network import DeviceNetwork
@@ -56,9 +57,6 @@ __all__ = ["TorchBackend", "TorchNetwork", "torch_device"]
 log = structlog.get_logger()
 
 _NEWER_FILE = re.compile(r"PyTorch file with version \d+, but the maximum supported version for reading is \d+")
-_OUT_OF_MEMORY = re.compile(
-    r"out of memory|not enough memory|(can't|cannot|failed to|unable to) allocate|bad_alloc|ALLOC_FAILED", re.IGNORECASE
-)
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # The profiling executor specialises during the first two passes; the third is the first at full speed.
 WARM_UP_PASSES = 3
@@ -114,19 +112,19 @@ class TorchBackend:
         """Load a version whose files were verified, check its golden positions and warm it up.
 
         Loading TorchScript executes code. Each step holds the GIL for up to 15 ms; a paced thread gives way before each. A
-        version distorted by reduced precision is loaded in float32 instead. Raises `CorruptModel`; `Unavailable` when memory
-        or the disk fails, which is no fault of the version; `DeviceLost`.
+        version distorted by reduced precision is loaded in float32 instead. Raises `CorruptModel`; `Unavailable` when memory,
+        the disk or a GPU's library fails, which is no fault of the version; `DeviceLost`.
         """
         try:
             with self._on_loading_stream():
                 return self._load_warm(path, manifest, max_batch=max_batch)
         except (RuntimeError, MemoryError, OSError) as error:
             self._require_alive(error)
-            if isinstance(error, RuntimeError) and not _OUT_OF_MEMORY.search(str(error)):
+            if isinstance(error, RuntimeError) and not self._is_of_machine(error):
                 raise
             raise Unavailable(
-                f"model {manifest.model} version {manifest.version} cannot be loaded now ({first_line(error)});"
-                f" free memory on {self.device}"
+                f"model {manifest.model} version {manifest.version} cannot be loaded now ({reason_of(error)});"
+                f" free memory on {self.device}, or restart this server if there is enough"
             ) from error
 
     @contextlib.contextmanager
@@ -138,6 +136,10 @@ class TorchBackend:
         self.accelerator.bind()
         with self.accelerator.on(self.accelerator.loading):
             yield
+
+    def _is_of_machine(self, error: Exception) -> bool:
+        """Return whether memory, or the device, is at fault and not the version: a later load may succeed."""
+        return is_out_of_memory(error) if self.accelerator is None else is_of_device(error)
 
     def _require_alive(self, error: Exception) -> None:
         if self.accelerator is not None:
@@ -195,7 +197,7 @@ class TorchBackend:
             give_way()
             return network, network.evaluate([states], [legal])
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
-            if _OUT_OF_MEMORY.search(str(error)):
+            if self._is_of_machine(error):
                 raise
             self._require_alive(error)
             text = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
