@@ -19,6 +19,7 @@ import torch
 from games import core
 from inference_server.answers import check_answers, is_near
 from inference_server.gpu.accelerator import Accelerator, first_line, require_alive
+from inference_server.gpu.faults import has_no_engine, is_out_of_memory, reason_of
 from inference_server.gpu.ladder import rungs
 from inference_server.gpu.network import DeviceNetwork
 from inference_server.gpu.slots import Slots, Widths
@@ -54,21 +55,21 @@ class CudaBackend:
     def load(self, path: Path, manifest: Manifest, *, max_batch: int) -> Network:
         """See `Backend.load`; reads the weights beside `path` and executes no code of the version.
 
-        Raises `Unsupported` with the reason too, and `DeviceLost`.
+        Raises `Unsupported` with the reason too, `Unavailable` when memory is exhausted, and `DeviceLost`.
         """
         with self._loading, torch.inference_mode():
             try:
                 self._accelerator.bind()
                 with self._accelerator.on(self._accelerator.loading):
                     return self._load(path, manifest, rungs(max_batch))
-            except torch.OutOfMemoryError as error:
-                raise Unavailable(
-                    f"model {manifest.model} version {manifest.version} cannot be loaded now (memory of"
-                    f" {self._accelerator.device} is exhausted); free memory"
-                ) from error
             except RuntimeError as error:
                 require_alive(self._accelerator.device, (self._accelerator.loading,), error)
-                raise Unsupported(f"not supported: {first_line(error)}") from error
+                if not is_out_of_memory(error):
+                    raise Unsupported(f"not supported: {first_line(error)}") from error
+                raise Unavailable(
+                    f"model {manifest.model} version {manifest.version} cannot be loaded now (memory of"
+                    f" {self._accelerator.device} is exhausted: {reason_of(error)}); free memory"
+                ) from error
 
     def _load(self, path: Path, manifest: Manifest, sizes: tuple[int, ...]) -> Network:
         tower = _read(path, manifest)
@@ -95,10 +96,11 @@ class CudaBackend:
         for kind, convolve in CONVOLUTIONS.items():
             try:
                 output = self._output(tower, manifest, convolve, self._precision)
-            except torch.OutOfMemoryError:
-                raise
             except RuntimeError as error:
                 require_alive(self._accelerator.device, (self._accelerator.loading,), error)
+                # Without an engine the next kind is tried, whatever the cause: cuDNN may lack the fused one for this card.
+                if is_out_of_memory(error) and not has_no_engine(error):
+                    raise
                 refused[kind] = first_line(error)
             else:
                 if is_near(output, exact, share=self._share):

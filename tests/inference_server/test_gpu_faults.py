@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from device_backends import SMALL, exported_network, scripts
+from device_backends import SMALL, exported_network, scripts, towers
 from stand_in import StandIn
 
+from inference_server.chosen_backend import ChosenBackend
 from inference_server.gpu.faults import is_of_device, is_out_of_memory, reason_of
 from zerofleet.errors import CorruptModel, Unavailable
 
@@ -99,3 +100,28 @@ def test_a_version_that_cannot_be_run_is_corrupt_on_a_device_too(device, exporte
     monkeypatch.setattr(torch.jit, "freeze", raising(RuntimeError(IN_A_NETWORK + "mat1 and mat2 shapes cannot be multiplied")))
     with pytest.raises(CorruptModel, match="cannot be run: RuntimeError: mat1 and mat2 shapes"):
         scripts(device).load(*exported, max_batch=8)
+
+
+# -- graphs
+
+
+@pytest.mark.parametrize("text", SHORTAGES)
+def test_a_shortage_of_memory_in_any_words_leaves_no_version_without_its_graphs(device, exported, text):
+    device.capture = raising(RuntimeError(text + DEBUGGING))
+    with pytest.raises(Unavailable, match="version 1 cannot be loaded now") as refused:
+        ChosenBackend(towers(device), scripts(device)).load(*exported, max_batch=8)
+    assert f"memory of cpu is exhausted: {text})" in str(refused.value)
+
+
+@pytest.mark.parametrize("text", [NO_WORKSPACE, EXHAUSTED])
+def test_memory_exhausted_by_the_first_kind_of_convolution_leaves_no_version_with_the_second(
+    device, exported, monkeypatch, text
+):
+    monkeypatch.setattr(torch, "cudnn_convolution_relu", raising(RuntimeError(text)))
+    with pytest.raises(Unavailable):
+        towers(device).load(*exported, max_batch=8)
+
+
+def test_a_card_without_an_engine_for_fused_convolutions_has_graphs_of_plain_ones(device, exported, monkeypatch):
+    monkeypatch.setattr(torch, "cudnn_convolution_relu", raising(RuntimeError(NO_ENGINE)))
+    assert towers(device).load(*exported, max_batch=8).backend == "cuda_plain"
