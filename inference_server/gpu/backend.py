@@ -84,11 +84,27 @@ class CudaBackend:
         name = str(self._precision).removeprefix("torch.")
         network = DeviceNetwork(slots, backend=f"cuda_{kind}", precision=name)
         warm_up(network, manifest, sizes=sizes, passes=_WARM_UP_PASSES)
-        slots.record()
+        self._record(slots)
         self._accelerator.trim()
         slots.enter_service()  # graphs run on its streams alone
         self._check_graphs(network, manifest, exact, sizes=sizes)
         return network
+
+    def _record(self, slots: Slots) -> None:
+        """Record the graphs; if that exhausts the memory, once more with what torch kept: it returns none while it records.
+
+        Neither the return nor the second recording has run on a card.
+        """
+        try:
+            slots.record()
+            return
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            log.info("model.recording_repeated", reason=reason_of(error))
+        # Not in the handler: the frames of the error hold a graph, whose memory is to be returned as well.
+        self._accelerator.release()
+        slots.record()
 
     def _convolutions(self, tower: FoldedTower, manifest: Manifest, exact: NetworkOutput) -> str:
         """Return the name of the first kind of convolution whose answers are near the exact ones; raises `Unsupported`."""

@@ -128,10 +128,19 @@ class Slots:
             self._free.append(slot)
 
     def record(self) -> None:
-        """Record the network as a graph for each rung and slot; raises `RuntimeError` if it cannot be recorded.
+        """Record the network as a graph for each rung and slot; on `RuntimeError`, if it cannot be, no graph is left.
 
-        Called once, after every rung was evaluated. The largest comes first, so that the others fit into its memory.
+        Called after every rung was evaluated. The largest comes first, so that the others fit into its memory.
         """
+        try:
+            self._record()
+        except RuntimeError:
+            for slot in self._free:
+                slot.graphs.clear()
+            raise
+        self._plans_of = None
+
+    def _record(self) -> None:
         pool = self.accelerator.pool()
         with torch.inference_mode():
             for slot in self._free:
@@ -140,7 +149,6 @@ class Slots:
                     slot.graphs[rung] = self.accelerator.capture(functools.partial(self._compute, slot, rung), pool)
                 for answers in slot.device_answers:  # those of the evaluations before; a graph without effect must be noticed
                     answers.fill_(torch.nan)
-        self._plans_of = None
 
     def enter_service(self) -> None:
         """Wait for the work of the load; later batches run on the streams of the service."""

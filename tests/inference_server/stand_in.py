@@ -71,7 +71,7 @@ class StandIn:
         self.gate = threading.Event()
         """Closed: no event completes."""
         self.gate.set()
-        self.trims = 0
+        self.trims = self.releases = 0
         self._events = 0
         self._here = threading.local()
 
@@ -110,6 +110,11 @@ class StandIn:
     def trim(self) -> None:
         assert self.recording is None, "no memory is given back while a graph is recorded"
         self.trims += 1
+
+    def release(self) -> None:
+        assert self.recording is None, "no memory is given back while a graph is recorded"
+        self.require_alive()
+        self.releases += 1
 
     def capture(self, work: Callable[[], None], pool: object) -> StandInGraph:
         assert self.current() is self.loading

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
+import structlog
 import torch
 from device_backends import SMALL, exported_network, scripts, towers
 from stand_in import StandIn
 
 from inference_server.chosen_backend import ChosenBackend
+from inference_server.gpu.accelerator import Cuda
 from inference_server.gpu.faults import is_of_device, is_out_of_memory, reason_of
 from zerofleet.errors import CorruptModel, Unavailable
+from zerofleet.evaluators.native import Unsupported
 
 DEBUGGING = "\nCUDA kernel errors might be reported later.\nCompile with `TORCH_USE_CUDA_DSA` to enable assertions."
 NO_ENGINE = "FIND was unable to find an engine to execute this computation"
@@ -111,6 +117,69 @@ def test_a_shortage_of_memory_in_any_words_leaves_no_version_without_its_graphs(
     with pytest.raises(Unavailable, match="version 1 cannot be loaded now") as refused:
         ChosenBackend(towers(device), scripts(device)).load(*exported, max_batch=8)
     assert f"memory of cpu is exhausted: {text})" in str(refused.value)
+
+
+@pytest.fixture
+def scarce(device, monkeypatch):
+    """Memory for two graphs and no more until it was returned: a graph that someone still holds keeps its memory."""
+    held: weakref.WeakSet = weakref.WeakSet()
+    capture, release = device.capture, device.release
+
+    def captured(work, pool):
+        if device.releases == 0 and len(held) == 2:
+            graph = capture(work, pool)  # as on a card: the frame of the error holds the graph that was begun
+            held.add(graph)
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        graph = capture(work, pool)
+        held.add(graph)
+        return graph
+
+    def released():
+        assert not held, "the graphs of the first recording keep their memory"
+        release()
+
+    monkeypatch.setattr(device, "capture", captured)
+    monkeypatch.setattr(device, "release", released)
+
+
+@pytest.mark.usefixtures("scarce")
+def test_memory_that_a_recording_exhausts_is_returned_before_a_second_one(device, exported):
+    gc.disable()  # what is held by the error alone has to be gone without a collection
+    try:
+        with structlog.testing.capture_logs() as logged:
+            network = towers(device).load(*exported, max_batch=48)
+    finally:
+        gc.enable()
+    assert (network.backend, device.releases) == ("cuda_plain", 1)
+    assert [line["reason"] for line in logged if line["event"] == "model.recording_repeated"] == [
+        "CUDA out of memory. Tried to allocate 20.00 MiB"
+    ]
+
+
+def test_memory_that_a_second_recording_exhausts_too_is_a_shortage(device, exported):
+    device.capture = raising(torch.OutOfMemoryError("CUDA out of memory"))
+    backend = towers(device)
+    for loads in (1, 2):
+        with pytest.raises(Unavailable):
+            backend.load(*exported, max_batch=8)
+        assert device.releases == loads
+
+
+def test_a_recording_that_fails_otherwise_is_not_repeated(device, exported):
+    device.capture = raising(RuntimeError("operation not permitted when stream is capturing"))
+    with pytest.raises(Unsupported):
+        towers(device).load(*exported, max_batch=8)
+    assert device.releases == 0
+
+
+def test_all_memory_is_returned_after_the_work_of_the_device_however_little_it_is(monkeypatch):
+    steps = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: steps.append(f"wait for {device}"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: steps.append("return"))
+    cuda = object.__new__(Cuda)
+    cuda.device = torch.device("cuda:0")
+    cuda.release()
+    assert steps == ["wait for cuda:0", "return"]
 
 
 @pytest.mark.parametrize("text", [NO_WORKSPACE, EXHAUSTED])
