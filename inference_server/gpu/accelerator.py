@@ -118,6 +118,8 @@ class Cuda:
         streams: list[Any] = [torch.cuda.Stream(device) for _ in range(5)]  # type: ignore[no-untyped-call]
         self.loading, self._capturing, *serving = streams
         self.serving = Streams(*serving)
+        self._unended: list[Any] = []
+        """Holds the graph whose recording could not be ended; nothing is recorded and no memory returned after it."""
 
     def bind(self) -> None:
         """See `Accelerator.bind`."""
@@ -142,11 +144,15 @@ class Cuda:
 
     def trim(self) -> None:
         """See `Accelerator.trim`. torch keeps the pools of deleted graphs for itself: 90 MB a load of 4 x 64, measured."""
+        if self._unended:
+            return
         if torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device) > _KEPT_BYTES:
             torch.cuda.empty_cache()
 
     def release(self) -> None:
         """See `Accelerator.release`."""
+        if self._unended:
+            return
         torch.cuda.synchronize(self.device)  # torch keeps blocks that a stream may still use
         torch.cuda.empty_cache()
 
@@ -155,7 +161,12 @@ class Cuda:
 
         `torch.cuda.graph` would collect garbage and empty the memory cache for each graph, which stalls calls. In the mode
         `thread_local` other threads may use the device meanwhile; in the default one their calls would fail.
+
+        A recording that cannot be ended, since the device rejects it, leaves torch's allocator as if it went on. It is the last
+        one of this process; its graph is kept, as its destruction would end the recording a second time. Not run on a card.
         """
+        if self._unended:
+            raise RuntimeError("an earlier recording could not be ended, so this process records no more; restart the server")
         graph = torch.cuda.CUDAGraph()
         self.loading.synchronize()
         with torch.cuda.stream(self._capturing):
@@ -164,10 +175,17 @@ class Cuda:
                 work()
             except BaseException:
                 with contextlib.suppress(RuntimeError):  # it ends the recording and states once more that it is invalid
-                    graph.capture_end()
+                    self._end(graph)
                 raise
-            graph.capture_end()
+            self._end(graph)
         return graph
+
+    def _end(self, graph: Any) -> None:
+        try:
+            graph.capture_end()
+        except RuntimeError:
+            self._unended.append(graph)
+            raise
 
 
 def require_alive(device: torch.device, streams: tuple[Stream, ...], error: Exception) -> None:

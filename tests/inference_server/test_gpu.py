@@ -18,7 +18,6 @@ from games.core import make
 from inference_server import chosen_backend
 from inference_server.backend import TorchBackend, torch_device
 from inference_server.chosen_backend import ChosenBackend, open_backend
-from inference_server.gpu.accelerator import Cuda
 from inference_server.gpu.backend import CudaBackend
 from inference_server.gpu.folding import fold_norms
 from inference_server.gpu.ladder import rung_of, rungs
@@ -391,20 +390,6 @@ def test_memory_of_unloaded_versions_is_looked_after_at_each_load(exported, devi
     for _ in range(3):
         backend.load(*exported, max_batch=8)
     assert device.trims == 3
-
-
-def test_torch_gives_memory_back_once_much_of_it_is_without_content(monkeypatch):
-    returned = []
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 1 << 30)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: returned.append(1))
-    cuda = object.__new__(Cuda)
-    cuda.device = torch.device("cuda:0")
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 3 << 30)
-    cuda.trim()
-    assert not returned
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: (3 << 30) + 1)
-    cuda.trim()
-    assert returned
 
 
 def test_a_gpu_has_graphs_unless_torchscript_is_asked_for(monkeypatch, device):

@@ -12,7 +12,6 @@ from device_backends import SMALL, exported_network, scripts, towers
 from stand_in import StandIn
 
 from inference_server.chosen_backend import ChosenBackend
-from inference_server.gpu.accelerator import Cuda
 from inference_server.gpu.faults import is_of_device, is_out_of_memory, reason_of
 from zerofleet.errors import CorruptModel, Unavailable
 from zerofleet.evaluators.native import Unsupported
@@ -170,16 +169,6 @@ def test_a_recording_that_fails_otherwise_is_not_repeated(device, exported):
     with pytest.raises(Unsupported):
         towers(device).load(*exported, max_batch=8)
     assert device.releases == 0
-
-
-def test_all_memory_is_returned_after_the_work_of_the_device_however_little_it_is(monkeypatch):
-    steps = []
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: steps.append(f"wait for {device}"))
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: steps.append("return"))
-    cuda = object.__new__(Cuda)
-    cuda.device = torch.device("cuda:0")
-    cuda.release()
-    assert steps == ["wait for cuda:0", "return"]
 
 
 @pytest.mark.parametrize("text", [NO_WORKSPACE, EXHAUSTED])

@@ -1,0 +1,115 @@
+"""The device of CUDA in front of a torch that has none: what it calls, and what it remembers of failures."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+
+import pytest
+import torch
+
+from inference_server.gpu.accelerator import Cuda
+
+
+class Stream:
+    def synchronize(self) -> None:
+        """Nothing is queued."""
+
+
+class Recorder:
+    """`torch.cuda.CUDAGraph`, of which every one is listed; `invalid` recordings cannot be ended."""
+
+    made: list[Recorder]
+    invalid: bool
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        Recorder.made.append(self)
+
+    def capture_begin(self, pool: object, capture_error_mode: str) -> None:
+        self.steps.append(f"begin {capture_error_mode}")
+
+    def capture_end(self) -> None:
+        self.steps.append("end")
+        if Recorder.invalid:
+            raise RuntimeError("CUDA error: operation failed due to a previous error during capture")
+
+
+@pytest.fixture
+def returned(monkeypatch) -> list[str]:
+    """The returns of memory."""
+    steps: list[str] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: steps.append(f"wait for {device}"))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: steps.append("return"))
+    return steps
+
+
+@pytest.fixture
+def memory(monkeypatch) -> dict[str, int]:
+    """Bytes with content, and bytes that torch holds."""
+    held = {"allocated": 1 << 30, "reserved": 1 << 30}
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: held["allocated"])
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: held["reserved"])
+    return held
+
+
+@pytest.fixture
+def cuda(monkeypatch, returned, memory) -> Cuda:
+    monkeypatch.setattr(Recorder, "made", [], raising=False)
+    monkeypatch.setattr(Recorder, "invalid", False, raising=False)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Recorder)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream())
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    return Cuda(torch.device("cuda:0"))
+
+
+# -- recordings
+
+
+def test_work_that_fails_ends_its_recording_and_later_ones_go_on(cuda):
+    with pytest.raises(ZeroDivisionError):
+        cuda.capture(lambda: 1 / 0, object())
+    graph = cuda.capture(lambda: None, object())
+    assert [each.steps for each in Recorder.made] == [["begin thread_local", "end"]] * 2
+    assert graph is Recorder.made[1]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_recording_that_cannot_be_ended_is_the_last_one_and_its_graph_is_kept(cuda, returned, memory, fails):
+    def work() -> None:
+        if fails:
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+
+    Recorder.invalid = True
+    with pytest.raises(RuntimeError, match="not permitted" if fails else "previous error"):
+        cuda.capture(work, object())
+    (unended,), Recorder.invalid = Recorder.made, False
+    with pytest.raises(RuntimeError, match=r"an earlier recording could not be ended.*restart the server"):
+        cuda.capture(lambda: None, object())
+    assert Recorder.made == [unended]
+    kept = weakref.ref(unended)
+    Recorder.made.clear()
+    del unended
+    assert kept() is not None
+    memory["reserved"] = 9 << 30
+    cuda.trim()
+    cuda.release()
+    assert returned == []
+
+
+# -- memory
+
+
+def test_all_memory_is_returned_after_the_work_of_the_device_however_little_it_is(cuda, returned):
+    cuda.release()
+    assert returned == ["wait for cuda:0", "return"]
+
+
+def test_memory_is_returned_once_much_of_it_is_without_content(cuda, returned, memory):
+    memory["reserved"] = 3 << 30
+    cuda.trim()
+    assert returned == []
+    memory["reserved"] += 1
+    cuda.trim()
+    assert returned == ["return"]
