@@ -113,3 +113,23 @@ def test_memory_is_returned_once_much_of_it_is_without_content(cuda, returned, m
     memory["reserved"] += 1
     cuda.trim()
     assert returned == ["return"]
+
+
+def test_memory_that_graphs_in_use_hold_is_not_returned_again_and_again(cuda, returned, memory):
+    memory["reserved"] = 6 << 30
+    for _ in range(3):
+        cuda.trim()
+    assert returned == ["return"]
+    memory["reserved"] += 2 << 30
+    cuda.trim()
+    assert returned == ["return"]
+    memory["reserved"] += 1
+    cuda.trim()
+    assert returned == ["return"] * 2
+
+
+def test_what_a_return_after_exhausted_memory_leaves_is_held_by_graphs_too(cuda, returned, memory):
+    memory["reserved"] = 6 << 30
+    cuda.release()
+    cuda.trim()
+    assert returned == ["wait for cuda:0", "return"]
