@@ -38,6 +38,7 @@ import torch
 
 from inference_server.answers import check_answers, is_near
 from inference_server.device import number_format
+from inference_server.device_report import check_present
 from inference_server.gpu.accelerator import Accelerator, Cuda, require_alive
 from inference_server.gpu.faults import is_of_device, is_out_of_memory, reason_of
 from inference_server.gpu.folding import fold_norms
@@ -85,12 +86,17 @@ class TorchBackend:
         self.device = torch_device(device, has_gpu=has_gpu)
         if self.on_gpu and not has_gpu:
             raise ConfigurationError(f"device={device}, but torch finds no GPU; use device=cpu or install a CUDA build")
+        if self.on_gpu and accelerator is None:
+            check_present([str(self.device)], torch.cuda.device_count())
         self.precision = _DTYPES[number_format(precision, on_gpu=self.on_gpu)]
         self._threads = threads
         self.accelerator: Accelerator | None = accelerator
         """Streams of the device; None on a CPU, where a batch is evaluated in one call."""
         if accelerator is None and self.on_gpu:
-            self.accelerator = Cuda(self.device)
+            try:
+                self.accelerator = Cuda(self.device)
+            except RuntimeError as error:
+                raise ConfigurationError(f"device {self.device} cannot be used: {reason_of(error)}") from error
         self.slots = 1 if self.accelerator is None else slots or GPU_SLOTS
         keep_freed_memory()
         with warnings.catch_warnings():  # torch warns once a process that a tensor of read-only memory is writable

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
+from collections.abc import Callable
 
 import pytest
 import torch
 
+from inference_server import backend_report
+from inference_server.backend import TorchBackend
 from inference_server.gpu.accelerator import Cuda
+from zerofleet.errors import ConfigurationError
 
 
 class Stream:
@@ -62,6 +67,44 @@ def cuda(monkeypatch, returned, memory) -> Cuda:
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: Stream())
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     return Cuda(torch.device("cuda:0"))
+
+
+# -- settings
+
+
+@pytest.fixture
+def gpus(monkeypatch, cuda) -> Callable[[int], None]:
+    """Sets the number of GPUs that torch finds."""
+
+    def found(number: int) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: number > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: number)
+        monkeypatch.setattr(torch.jit, "set_fusion_strategy", lambda strategy: None)
+
+    return found
+
+
+def test_a_gpu_whose_number_is_absent_is_refused_with_those_present(gpus):
+    gpus(1)
+    with pytest.raises(ConfigurationError, match="device cuda:1 does not exist: torch finds 1 GPU; want cpu or cuda:0"):
+        TorchBackend("cuda:1")
+    assert str(TorchBackend("cuda:0").device) == "cuda:0"
+    gpus(2)
+    assert str(TorchBackend("cuda:1").device) == "cuda:1"
+
+
+def test_a_gpu_that_torch_cannot_use_is_refused_with_the_first_line_of_the_error(gpus, monkeypatch, capsys):
+    gpus(1)
+
+    def refuse(device: torch.device) -> None:
+        raise RuntimeError("CUDA error: CUDA-capable device(s) is/are busy or unavailable\nCompile with `TORCH_USE_CUDA_DSA`")
+
+    monkeypatch.setattr(torch.cuda, "set_device", refuse)
+    monkeypatch.setattr(sys, "argv", ["backend_report", "--device", "cuda:0"])
+    assert backend_report.main() == 2
+    assert capsys.readouterr().err == (
+        "device cuda:0 cannot be used: CUDA error: CUDA-capable device(s) is/are busy or unavailable\n"
+    )
 
 
 # -- recordings
