@@ -152,13 +152,14 @@ async def serve(service: Service, settings: ServerSettings) -> None:
     """Run until shutdown; see `zerofleet.service.lifecycle`."""
     async with open_server(settings, starting=True) as server:
         await server.plane.registry.serve_champions()
-        await server.health.set(kserve.SERVICE, _SERVING)
-        if server.fronts is not None:
-            server.fronts.on_change = lambda listening: follow_front_ends(service, server.address, listening)
-        service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
-        gc.collect()
-        gc.freeze()  # these objects live as long as the process; a collection that scans those of torch stalls calls for 0.2 s
-        service.ready(server.address)
+        if not server.lost.done():  # else a load has found the device lost: no client may be sent here
+            await server.health.set(kserve.SERVICE, _SERVING)
+            if server.fronts is not None:
+                server.fronts.on_change = lambda listening: follow_front_ends(service, server.address, listening)
+            service.on_drain("calls", lambda: server.drain(settings.grace_s / 2))
+            gc.collect()
+            gc.freeze()  # these objects live as long as the process; a scan of those of torch stalls calls for 0.2 s
+            service.ready(server.address)
         await _until_end(service, server)
 
 

@@ -11,15 +11,18 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 from fake_network import MODEL, infer_request, refusal
+from grpc_health.v1 import health_pb2
 from test_batcher import FOREVER, Echo, _outcome, ask
 from tritonclient.grpc import service_pb2_grpc
 
+from inference_server import kserve
 from inference_server import server as server_module
 from inference_server.batcher import Batcher
 from inference_server.queueing import SLICE_S, RequestQueue
 from inference_server.settings import ServerSettings
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import DeviceLost, Unavailable
+from zerofleet.rpc.health import HealthService
 from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.service.lifecycle import Service
 
@@ -348,6 +351,25 @@ async def test_a_server_whose_device_is_lost_answers_what_is_in_progress_is_not_
         await serving
     assert (code.name, "failed" in text) == ("UNAVAILABLE", True)
     assert not service.is_ready
+
+
+async def test_a_server_whose_device_is_lost_by_the_first_load_is_never_ready(publish, loader, store, monkeypatch):
+    def lost(*_: object, **__: object) -> None:
+        raise DeviceLost("CUDA error: unspecified launch failure")
+
+    monkeypatch.setattr(server_module, "open_backend", lambda *_, **__: loader)
+    monkeypatch.setattr(loader, "load", lost)
+    store.write_champion(MODEL, publish(), epoch=1, reason="test")
+    settings = ServerSettings(address="127.0.0.1:0", model_store=store.root)
+    service, health = Service(settings), []
+    told = HealthService.set
+    monkeypatch.setattr(
+        HealthService, "set", lambda self, name, status: health.append((name, status)) or told(self, name, status)
+    )
+    with pytest.raises(DeviceLost, match="launch failure"):
+        await server_module.serve(service, settings)
+    assert not service.was_ready
+    assert (kserve.SERVICE, health_pb2.HealthCheckResponse.SERVING) not in health
 
 
 async def test_an_error_of_one_batch_leaves_the_server_ready(wire, loader, positions):

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import pytest
 
+from zerofleet.errors import ConfigurationError, DeviceLost
 from zerofleet.service import lifecycle
 from zerofleet.service.lifecycle import Drain, Service, serve_until_drained
 from zerofleet.service.pid_namespace import pid_namespace
@@ -285,6 +286,17 @@ async def test_the_http_port_rejects_odd_requests_with_plain_statuses(request_by
         assert (await get(service.metrics_port, "", request_bytes))[0] == status
 
     assert await serve(main) == 0
+
+
+@pytest.mark.parametrize(("error", "code"), [(ConfigurationError("no such device"), 2), (DeviceLost("cuda:0 is unusable"), 1)])
+async def test_a_device_lost_during_the_start_is_no_refusal_since_a_restart_mends_it(
+    capsys: pytest.CaptureFixture[str], error: Exception, code: int
+) -> None:
+    async def main(service: Service) -> None:
+        raise error
+
+    assert await serve(main) == code
+    assert f"trainer: {error}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("was_ready", "code"), [(False, 2), (True, 1)])

@@ -18,7 +18,7 @@ On SIGTERM or SIGINT readiness turns false at once, `service.stopping` is set, t
 drains have `LAST_DRAINS_S` together. They have no more after a failure of `serve` either: what they wait for may have ended.
 
 Exit codes: 0 shut down on request; 2 failed to start (standard error gives the reason: one line, or the place in a game's
-rules that is at fault); 1 failed later or did not drain.
+rules that is at fault); 1 failed later, did not drain, or lost its device, at the start too, which a restart mends.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ import structlog
 
 from games.errors import GameError
 from games.faults import fault_of
-from zerofleet.errors import ZerofleetError
+from zerofleet.errors import DeviceLost, ZerofleetError
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service import logs
 from zerofleet.service.announce_place import announce_place
@@ -271,7 +271,8 @@ def _failed(service: Service, error: Exception) -> int:
         log.error("service.failed", exc_info=error)
     for reason in dict.fromkeys(str(cause) if expected else f"{type(cause).__name__}: {cause}" for cause in causes):
         sys.stderr.write(f"{service.name}: {reason}\n")
-    return EXIT_REFUSED if expected and not service.was_ready else EXIT_FAILED
+    restart_helps = any(isinstance(cause, DeviceLost) for cause in causes)  # a refusal is not started again
+    return EXIT_REFUSED if expected and not service.was_ready and not restart_helps else EXIT_FAILED
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
