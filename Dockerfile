@@ -47,7 +47,7 @@ RUN /opt/venv/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl \
 FROM packages AS torch
 ARG PIP_INDEX_URL
 ARG PIP_EXTRA_INDEX_URL
-# The CPU build; https://download.pytorch.org/whl/cu128 for a GPU, empty for the package index's build.
+# The CPU build; https://download.pytorch.org/whl/cu130 for a GPU, empty for the package index's build.
 ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
 RUN PIP_EXTRA_INDEX_URL="${PIP_EXTRA_INDEX_URL} ${TORCH_INDEX_URL}" \
     /opt/venv/bin/pip install --no-cache-dir --no-input -c constraints.txt torch
