@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 import yaml
-from manifests import ROOT, container, environment, of_kind, pods, workloads
+from manifests import OVERLAYS, ROOT, container, environment, of_kind, pods, workloads
 
 from games.core import make
 from zerofleet.contracts.naming import model_name
+from zerofleet.presets import preset
 from zerofleet.rpc.security.tokens import TOKEN_HEADERS
+from zerofleet.search import SearchBlock
 from zerofleet.service.settings import read_settings
+from zerofleet.testing import built_in_games
 
+WORKER_BYTES = 300 << 20  # of a worker before its first block: interpreter, libraries, compiled code; measured with 228 MiB
 RESTRICTED = {"model-repository", "model-config", "shared-memory", "trace", "logging"}
 
 
@@ -29,13 +33,18 @@ def multi_node(render) -> list[dict[str, Any]]:
 
 def _built_for_a_gpu() -> dict[str, tuple[str, str]]:
     """Return the image that compose builds for a GPU and the memory it gives there, by service."""
-    text = re.sub(r"\$\{\w+:?-([^}]*)\}", r"\1", (ROOT / "compose.gpu.yml").read_text()).replace("!override", "")
-    services = yaml.safe_load(text)["services"]
     return {
         name: (each["image"], each["deploy"]["resources"]["limits"]["memory"].upper() + "i")
-        for name, each in services.items()
+        for name, each in _services("compose.gpu.yml").items()
         if "build" in each
     }
+
+
+def _services(file: str) -> dict[str, Any]:
+    """Return the services of a compose file with the default of each variable."""
+    text = re.sub(r"\$\{\w+:?-([^}]*)\}", r"\1", (ROOT / file).read_text()).replace("!override", "")
+    services: dict[str, Any] = yaml.safe_load(text)["services"]
+    return services
 
 
 def _flags(documents: list[dict[str, Any]]) -> dict[str, str]:
@@ -76,6 +85,35 @@ def test_readiness_of_triton_is_that_of_the_model(gpu) -> None:
     model = model_name(make(variables["ZEROFLEET_GAME"]))
     probe = container(gpu, "inference-server")["readinessProbe"]["httpGet"]
     assert probe["path"] == f"/v2/models/{model}/ready"
+
+
+@pytest.mark.parametrize("place", [*(path.name for path in OVERLAYS), "docker-compose.yml", "compose.gpu.yml"])
+def test_a_worker_of_any_game_fits_into_its_memory(render, place: str) -> None:
+    size, limit = _worker_of_compose(place) if place.endswith(".yml") else _worker_of_pod(render(f"overlays/{place}"))
+    for name in built_in_games():
+        game = make(name)
+        chosen = preset(game, size)
+        blocks = chosen.selfplay.lanes * SearchBlock(game, chosen.search, slots=chosen.selfplay.slots).nbytes
+        assert WORKER_BYTES + blocks < limit, f"{name} of preset {size} in {place}: blocks of {blocks >> 20} MiB"
+
+
+def _worker_of_pod(documents: list[dict[str, Any]]) -> tuple[str, int]:
+    """Return preset and memory limit of a worker; all games of a block at their last ply take what its arrays have."""
+    resources = container(documents, "selfplay-worker")["resources"]
+    assert resources["requests"]["memory"] == resources["limits"]["memory"]
+    return environment(documents, "selfplay-worker")["ZEROFLEET_PRESET"], _bytes(resources["limits"]["memory"])
+
+
+def _worker_of_compose(file: str) -> tuple[str, int]:
+    worker = _services("docker-compose.yml")["selfplay_worker"] | _services(file)["selfplay_worker"]
+    return worker["environment"]["ZEROFLEET_PRESET"], _bytes(worker["deploy"]["resources"]["limits"]["memory"])
+
+
+def _bytes(memory: str) -> int:
+    """Return a limit in bytes; `g` of compose is `Gi` of Kubernetes."""
+    number, gib, _ = memory.lower().partition("g")
+    assert gib, memory
+    return int(number) << 30
 
 
 def test_triton_serves_what_the_trainer_exports_for_it(gpu) -> None:
