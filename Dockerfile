@@ -76,7 +76,8 @@ RUN groupadd --gid 10001 zerofleet \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin zerofleet \
     && install -d -m 0750 -o zerofleet -g zerofleet /data /models /cache /backups \
        /run/credentials /run/credentials/redis /run/credentials/trainer /run/credentials/worker /run/credentials/control \
-       /run/credentials/grafana /run/credentials/ui /run/credentials/authority
+       /run/credentials/inference_server /run/credentials/gatekeeper /run/credentials/grafana /run/credentials/ui \
+       /run/credentials/authority
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

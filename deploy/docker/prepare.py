@@ -1,7 +1,7 @@
 """Preparation of a cluster's first start: the run's header, and the passwords of its services.
 
 Runs to completion before each start of the cluster. Idempotent: existing files are kept, missing password files are written
-again. Redis gets hashes of the passwords, and each service can read only its own:
+again. Redis gets hashes of the passwords, and each service can read only its own, as each folder is a volume:
 
     redis/users.acl   redis/probe     Redis, and its health check
     trainer/redis     worker/redis    passwords of Redis' users of these names
@@ -9,11 +9,11 @@ again. Redis gets hashes of the passwords, and each service can read only its ow
     grafana/password                  Grafana's user admin
     ui/token                          the pages in a browser
 
-With compose.tls.yml there is a volume `authority` as well, and each service gets a certificate, which is renewed when it has
-less than a month left:
+With compose.tls.yml there are volumes `authority`, `inference_server` and `gatekeeper` as well, and each service gets a
+certificate, which is renewed when it has less than a month left:
 
-    control/inference_server   control/gatekeeper   trainer/tls   worker/tls     certificate, key and trusted authority
-    authority/operator                                                           the same for a person at the command line
+    inference_server/tls   gatekeeper/tls   trainer/tls   worker/tls     certificate, key and trusted authority
+    authority/operator                                                   the same for a person at the command line
 
 The argument `refuse` makes the following run exit with an error: for profiles that are in fact files.
 """
@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -45,13 +46,15 @@ prepare: triton and gpu are compose files, not profiles, as they change services
     docker compose -f docker-compose.yml -f compose.gpu.yml up
 """
 PLACES = {
-    "inference_server": "control/inference_server",
-    "gatekeeper": "control/gatekeeper",
+    "inference_server": "inference_server/tls",
+    "gatekeeper": "gatekeeper/tls",
     "trainer": "trainer/tls",
     "selfplay_worker": "worker/tls",
     "operator": None,
 }
 """Directory of each service's certificate, key and authority."""
+FORMER_PLACES = ("control/inference_server", "control/gatekeeper")
+"""Directories of an earlier release, in a volume that both servers mount."""
 CERTIFICATE_DAYS = 365
 RENEW_BEFORE = timedelta(days=30)
 RIGHTS = {
@@ -94,6 +97,9 @@ def _prepare(words: Sequence[str], credentials: Path) -> int:
     _write(credentials / "redis" / "users.acl", users(passwords))
     if (credentials / "authority").is_dir() and os.environ.get("ZEROFLEET_TLS"):
         certify(credentials)
+    for former in (credentials / place for place in FORMER_PLACES):
+        if former.exists():
+            shutil.rmtree(former)  # a server that still runs keeps what it has loaded
     RunDirectory.create_or_open(settings.run_dir, settings.game, settings.game_parameters, preset=settings.preset).close()
     return 0
 

@@ -360,6 +360,32 @@ def test_prepare_gives_each_service_the_certificate_of_its_compose_settings(prep
     assert renewed.chain != first.chain
 
 
+def test_no_service_can_read_the_private_key_of_another(prepare):
+    extended = read("compose.tls.yml")["services"]
+    mounted = {
+        name: [volume.split(":")[1] for volume in service.get("volumes", []) + extended.get(name, {}).get("volumes", [])]
+        for name, service in SERVICES.items()
+    }
+    owned = re.search(r"install -d -m 0750 -o zerofleet .*?\nENV", (ROOT / "Dockerfile").read_text(), re.DOTALL)
+    for holder, place in prepare.PLACES.items():
+        key = prepare.CREDENTIALS / (place or f"authority/{holder}") / "tls.key"
+        readers = {name for name, places in mounted.items() if any(key.is_relative_to(each) for each in places)}
+        assert readers == {"prepare"} | ({holder} & set(SERVICES))
+        assert f"/run/credentials/{key.relative_to(prepare.CREDENTIALS).parts[0]}" in owned[0]  # prepare may write there
+
+
+def test_prepare_removes_the_keys_that_an_earlier_release_left_to_both_servers(prepare, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZEROFLEET_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("ZEROFLEET_GAME", "tic_tac_toe")
+    credentials = tmp_path / "credentials"
+    for name in ("inference_server", "gatekeeper"):
+        (credentials / "control" / name).mkdir(parents=True)
+        for file in ("tls.key", "tls.crt", "ca.crt"):
+            (credentials / "control" / name / file).write_text("of the release before")
+    assert prepare.main(credentials=credentials) == 0
+    assert [path.name for path in (credentials / "control").iterdir()] == ["token"]
+
+
 def test_the_key_of_the_authority_is_in_no_service():
     for name, service in read("compose.tls.yml")["services"].items():
         assert any("authority" in volume for volume in service.get("volumes", [])) == (name == "prepare")
