@@ -140,6 +140,8 @@ class _Query:
         values = [self.of(argument) for argument in arguments]
         if name == "absent":
             return {} if values[0] else {_equalities(arguments[0]): 1.0}
+        if name == "time":
+            return self._at_s
         if name == "vector":
             return {frozenset(): values[0]}
         if name == "clamp":

@@ -34,6 +34,7 @@ VALUES = [
     ("absent(sum(level))", LEVELS, 8, 1.0),
     ("clamp(sum(level) / 0, 0.5, 2)", LEVELS, 0, 2.0),
     ('sum(level{job=~"a|c", job!="b"})', LEVELS, 0, 5.0),
+    ("sum(level) - time()", LEVELS, 2, -118.0),
     ("count_of_nothing or on() sum without (job) (level)", LEVELS, 0, 4.0),
 ]
 

@@ -12,7 +12,7 @@ GOLDEN = {
         zerofleet_games_published_total zerofleet_new_positions_ratio zerofleet_playing_network_age_seconds
         zerofleet_publish_queue_games zerofleet_resign_false_ratio zerofleet_resign_threshold zerofleet_resigned_games_ratio
         zerofleet_selfplay_moves_total zerofleet_selfplay_openings_total zerofleet_selfplay_samples_total
-        zerofleet_target_entropy_nats zerofleet_wins_in_one_total
+        zerofleet_target_entropy_nats zerofleet_tls_certificate_expiry_timestamp_seconds zerofleet_wins_in_one_total
     """,
     "inference_server": """
         grpc_server_handled_total grpc_server_handling_seconds grpc_server_started_total zerofleet_grpc_connections
@@ -23,6 +23,7 @@ GOLDEN = {
         zerofleet_inference_http_handling_seconds zerofleet_inference_http_requests_total zerofleet_inference_positions_total
         zerofleet_inference_queue_positions zerofleet_inference_queue_seconds zerofleet_inference_refused_total
         zerofleet_inference_shared_memory_clients zerofleet_inference_version_loaded zerofleet_model_loads_total
+        zerofleet_tls_certificate_expiry_timestamp_seconds
     """,
     "trainer": """
         zerofleet_candidate_version zerofleet_candidates_refused_total zerofleet_candidates_total
@@ -32,7 +33,8 @@ GOLDEN = {
         zerofleet_records_duplicate_total zerofleet_records_rejected_total zerofleet_replay_games_ever
         zerofleet_replay_samples zerofleet_replay_samples_ever zerofleet_samples_reused_ratio zerofleet_stream_dead_entries
         zerofleet_stream_lag_entries zerofleet_stream_oldest_pending_seconds zerofleet_stream_pending_entries
-        zerofleet_suspect_workers zerofleet_train_busy_seconds_total zerofleet_train_held_out_ratio
+        zerofleet_suspect_workers zerofleet_tls_certificate_expiry_timestamp_seconds
+        zerofleet_train_busy_seconds_total zerofleet_train_held_out_ratio
         zerofleet_train_illegal_mass_ratio zerofleet_train_learning_rate zerofleet_train_loss
         zerofleet_train_policy_entropy_nats
         zerofleet_train_samples_total zerofleet_train_skipped_steps_total zerofleet_train_step zerofleet_train_steps_total
@@ -47,6 +49,7 @@ GOLDEN = {
         zerofleet_gate_verdicts_total zerofleet_gatekeeper_refused_total zerofleet_grpc_connections
         zerofleet_grpc_connections_refused_total
         zerofleet_ladder_elo zerofleet_model_age_seconds zerofleet_model_info zerofleet_models_pruned_total
+        zerofleet_tls_certificate_expiry_timestamp_seconds
     """,
 }
 

@@ -32,8 +32,10 @@ from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.rpc.security.diagnosis import host_and_port, why_unreachable
 from zerofleet.rpc.security.ports import bind
 from zerofleet.rpc.security.tls import PLAIN, Tls
+from zerofleet.telemetry import metrics
 
 INSTALLED = Path(zerofleet.__file__).parents[1]  # the checkout, or where the wheel was unpacked
+DAY_S = 86_400
 OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0))
 
 
@@ -341,6 +343,31 @@ async def test_unusable_new_files_are_ignored_and_the_previous_ones_stay_in_effe
         with capture_logs() as said:
             assert await _said(address, certificates.tls("client")) == "hello"
         assert [entry["event"] for entry in said] == ["tls.renewed"]
+
+
+async def test_the_exported_end_of_a_certificate_is_that_of_the_one_in_use(tmp_path):
+    certificates = make_certificates(tmp_path / "certificates")
+    begun = datetime.now(UTC).timestamp()
+    async with echoing(certificates.tls("server")) as address:
+        assert abs(_exported_end() - (begun + DAYS * DAY_S)) < 60
+        (certificates.root / "server" / "tls.crt").write_text("half a certifi")
+        assert "requires a client certificate" in await _said(address, Tls(certificates.ca))  # whose end is not exported
+        assert abs(_exported_end() - (begun + DAYS * DAY_S)) < 60
+        (certificates.root / "server" / "tls.crt").unlink()
+        certificates.authority.issue("server", ["127.0.0.1"], days=2 * DAYS)
+        assert "requires a client certificate" in await _said(address, Tls(certificates.ca))
+        assert abs(_exported_end() - (begun + 2 * DAYS * DAY_S)) < 60
+
+
+def _exported_end():
+    """Return the end of the certificate that the metrics of every service have, in seconds since the epoch."""
+    (value,) = {
+        float(line.rpartition(" ")[2])
+        for service in metrics.EVERY
+        for line in metrics.exposition(service).decode().splitlines()
+        if line.startswith("zerofleet_tls_certificate_expiry_timestamp_seconds ")
+    }
+    return value
 
 
 async def test_the_error_about_an_absent_server_does_not_mention_tls(certificates):

@@ -89,6 +89,13 @@ ADOPTION = _histogram(
     buckets=_AGE_BUCKETS,
 )
 
+# Certificates.
+CERTIFICATE_EXPIRY = _gauge(
+    "zerofleet_tls_certificate_expiry_timestamp_seconds",
+    "End of the certificate in use, in seconds since the epoch; 0 without one",
+    by=EVERY,
+)
+
 # Evaluations on the client side. `source`: network, cache.
 EVALUATIONS = _counter("zerofleet_evaluations_total", "Evaluated leaves", "source", by=(WORKER, GATEKEEPER))
 EVAL_BATCH_SIZE = _histogram(

@@ -7,7 +7,8 @@
     tls_ca and tls_identity     encrypted, requires client ones        encrypted, presents its own
 
 There is no fallback to plain text. Unix sockets are always plain: file permissions protect them. Files renewed on disk are
-loaded without a restart; invalid ones are ignored with a warning, and the previous ones stay in use.
+loaded without a restart; invalid ones are ignored with a warning, and the previous ones stay in use. The end of the certificate
+in use is a metric, since a process that runs for a year would lose its connections without a line in its log.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 import structlog
 
 from zerofleet.errors import ConfigurationError
+from zerofleet.telemetry import metrics
 
 __all__ = ["CERTIFICATE", "KEY", "PLAIN", "Material", "RenewedMaterial", "Tls"]
 
@@ -156,7 +158,7 @@ def _require_certificates(pem: bytes, path: Path) -> None:
 
 
 def _require_identity(chain: bytes, key: bytes, certificate_path: Path, key_path: Path) -> None:
-    """Raise `ConfigurationError` unless the key matches the certificate and the certificate is currently valid."""
+    """Export the end of the certificate; raise `ConfigurationError` unless it is currently valid and the key matches it."""
     from cryptography import x509  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
 
@@ -171,5 +173,6 @@ def _require_identity(chain: bytes, key: bytes, certificate_path: Path, key_path
     now, ends = datetime.now(UTC), certificate.not_valid_after_utc
     if now > ends:
         raise ConfigurationError(f"the certificate {certificate_path} expired on {ends:%Y-%m-%d %H:%M} UTC; renew it")
+    metrics.CERTIFICATE_EXPIRY.set(ends.timestamp())
     if ends - now < WARN_BEFORE:
         log.warning("tls.expires_soon", certificate=str(certificate_path), expires=f"{ends:%Y-%m-%d %H:%M} UTC")
