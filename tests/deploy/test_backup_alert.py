@@ -1,4 +1,4 @@
-"""The alert of the component `backup-alerts`: it is about the job of `backup`, and fires when there has been no backup for a day."""
+"""The alert of the component `backup-alerts`: it names the job of `backup`, and fires after a day without a backup."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Check of the settings of services before a run is created.
 
 Only a service has its settings class, and the library imports no service. So each service of which the request sets something
-reads its settings in a process of its own (`--print-config`), which imports no torch and writes nothing.
+reads its settings in a process of its own (`--print-config`), which imports no torch and writes nothing. Settings that two
+services have to share are compared here: each of them alone is valid.
 """
 
 from __future__ import annotations
@@ -10,20 +11,37 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
 
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.experiment import SERVICES
+from zerofleet.presets.secret_settings import ADDRESS_PASSWORD
+from zerofleet.service.settings import ServiceSettings, read_settings
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.fleet import service_environment
 from zerofleet.supervisor.request import RunRequest
 
-__all__ = ["require_service_settings"]
+__all__ = ["StreamPlace", "require_one_stream", "require_service_settings"]
 
 _OPTION = re.compile(r"--([a-z][a-z0-9_.-]*)")
+_REDIS_PORT, _DATABASE = 6379, "0"  # where an address of Redis names none
+_ENDS_OF_STREAM = ("selfplay_worker", "trainer")
+
+
+class StreamPlace(ServiceSettings):
+    """Settings by which worker and trainer meet, with the names and defaults that both have."""
+
+    stream_url: str
+    """Address of the stream of games."""
+    stream_name: str = "games"
+    """Name of the stream in its store."""
 
 
 def require_service_settings(request: RunRequest, inherited: Mapping[str, str]) -> None:
-    """Raise `ConfigurationError` if a service rejects its settings; those of services without any are not read.
+    """Raise `ConfigurationError` if a service rejects its settings, or as `require_one_stream`.
+
+    The settings of services of which the request sets nothing are not read.
 
     `inherited`: environment of this process. Blocks about a second for each service with settings.
     """
@@ -51,6 +69,50 @@ def require_service_settings(request: RunRequest, inherited: Mapping[str, str]) 
         if done.returncode:
             said = done.stderr.strip().rpartition("\n")[2] or f"{service} exited with code {done.returncode}"
             raise ConfigurationError(_in_words_of_the_run(request, service, said))
+    require_one_stream(request, inherited)
+
+
+def require_one_stream(request: RunRequest, inherited: Mapping[str, str]) -> None:
+    """Raise `ConfigurationError` unless workers and trainer have one stream: the games of others would never be trained on.
+
+    Users, passwords and options of the address may differ. `inherited`: environment of this process.
+    """
+    worker, trainer = (_stream_of(request, service, inherited) for service in _ENDS_OF_STREAM)
+    for name, is_one in (
+        ("stream_url", _store(worker.stream_url) == _store(trainer.stream_url)),
+        ("stream_name", worker.stream_name == trainer.stream_name),
+    ):
+        if not is_one:
+            had = (ADDRESS_PASSWORD.sub(r"\1********\2", getattr(each, name)) for each in (worker, trainer))
+            got = " and ".join(f"{service}.{name} is {value}" for service, value in zip(_ENDS_OF_STREAM, had, strict=True))
+            both = " ".join(f"--set {service}.{name}=VALUE" for service in _ENDS_OF_STREAM)
+            raise ConfigurationError(
+                f"{got}: the games of the workers would not reach the trainer; want one stream, so set both ({both}) or neither"
+            )
+
+
+def _stream_of(request: RunRequest, service: str, inherited: Mapping[str, str]) -> StreamPlace:
+    """Return the stream of a service: of its settings, the environment or the run directory."""
+    own = {_name(name): value for name, value in request.settings_of(service).items()}
+    options = {"run_dir": str(request.run_dir.absolute())}
+    options |= {
+        name: own[name] for name in StreamPlace.model_fields.keys() - ServiceSettings.model_fields.keys() if name in own
+    }
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    return read_settings(StreamPlace, words, service_environment(request, inherited, threads=1))[0]
+
+
+def _store(url: str) -> tuple[str, str, int, str]:
+    """Return scheme, host, port and file or database of a stream's address, which name its store; an invalid one is its own."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme == "sqlite":
+            return "sqlite", "", 0, str(Path(parts.path.removeprefix("/")).resolve())
+        if parts.scheme == "unix":
+            return "unix", parts.path, 0, dict(parse_qsl(parts.query)).get("db", _DATABASE)
+        return parts.scheme, parts.hostname or "", parts.port or _REDIS_PORT, parts.path.strip("/") or _DATABASE
+    except ValueError:
+        return url, "", 0, ""
 
 
 def _in_words_of_the_run(request: RunRequest, service: str, message: str) -> str:
