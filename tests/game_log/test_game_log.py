@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.game_log.format import Table
 from zerofleet.storage.game_log.uids import UidIndex
 
 
@@ -304,6 +305,44 @@ def test_a_reader_goes_on_after_files_that_it_never_read_were_dropped(tmp_path: 
         assert (reader.start_index, reader.end_index, len(reader)) == (start, 60, 60)
         assert contents(reader) == games[start:]
         assert [reader.find_index(uid) for uid, _ in games] == [*range(60)]
+
+
+def test_a_log_with_a_hole_begins_after_it_and_its_writer_drops_the_file_before_it(tmp_path: Path) -> None:
+    games = [game(i) for i in range(40)]
+    write(tmp_path, games)
+    for number in (1, 2):
+        (tmp_path / f"{number:08}.games").unlink()
+    for is_writer in (False, True):
+        with GameLog.open(tmp_path, writer=is_writer, segment_bytes=SMALL) as log:
+            start = log.start_index
+            assert contents(log) == games[start:]
+            assert log.block(start + 1, most=5) == (start, [log.get(start)])
+            assert log.find_index(games[0][0]) == 0
+            for refused in (lambda log=log: log.get(0), lambda log=log, start=start: log.block(start, most=5)):
+                with pytest.raises(IndexError):
+                    refused()
+            if is_writer:
+                log.drop_before(0)
+                assert (tmp_path / "00000000.games").exists(), "its games may still be wanted, and the others restored"
+                assert log.drop_before(start) == start
+                assert min(path.stem for path in tmp_path.glob("*.games")) == "00000003"
+
+
+def test_a_reader_may_open_a_log_while_its_writer_drops_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    games = [game(i) for i in range(60)]
+    write(tmp_path, games)
+    load = Table.load
+    with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as writer:
+
+        def drop_meanwhile(path: Path) -> Table | None:
+            if path.stem == "00000003":
+                writer.drop_before(45)
+            return load(path)
+
+        monkeypatch.setattr(Table, "load", drop_meanwhile)
+        with GameLog.open(tmp_path, writer=False) as reader:
+            assert (reader.start_index, reader.end_index, len(reader)) == (writer.start_index, 60, 60)
+            assert contents(reader) == games[writer.start_index :]
 
 
 def test_a_file_that_an_operator_deleted_is_dropped_like_the_others(tmp_path: Path) -> None:

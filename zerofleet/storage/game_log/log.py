@@ -6,7 +6,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Self
 
@@ -48,6 +48,7 @@ class GameLog:
         self._known: tuple[UidIndex, UidTables | SortedUids] = (UidIndex(), SortedUids() if lock is not None else UidTables())
         self._guard = threading.Lock()
         self._undeleted: Path | None = None  # file whose failed deletion was logged
+        self._stranded: set[Path] = set()  # files on disk before a dropped one
 
     # -- opening and closing ---------------------------------------------------------------------------------------
 
@@ -130,6 +131,20 @@ class GameLog:
             )
         self._segments.append(segment)
         self._take_in(segment)
+        if segment.descriptor is None:
+            self._begin_after_hole()
+
+    def _begin_after_hole(self) -> None:
+        """Close the files before one that is gone, so that the games from `start_index` on have no gap.
+
+        Files are deleted from the first on, but a backup taken meanwhile, or a reader that opens one after another, may find an
+        earlier one. A writer deletes it once its games may be dropped, not at once: the missing file may yet be restored.
+        """
+        for earlier in islice(reversed(self._segments), 1, None):
+            if earlier.descriptor is None:
+                return
+            earlier.close()
+            self._stranded.add(earlier.path)
 
     def _expected_index(self, path: Path, *, otherwise: int) -> int:
         """Return the number of the first game of the next file; `otherwise` where the files before it are missing."""
@@ -225,10 +240,12 @@ class GameLog:
         with self._guard:
             self._require_writer()
             for segment, following in pairwise(self._segments):
-                if following.first_index <= index and segment.descriptor is not None:
+                is_on_disk = segment.descriptor is not None or segment.path in self._stranded
+                if following.first_index <= index and is_on_disk:
                     if not self._delete(segment.path):
                         break  # the games that stay have no gap
                     segment.close()
+                    self._stranded.discard(segment.path)
         return self.start_index
 
     def _delete(self, path: Path) -> bool:
