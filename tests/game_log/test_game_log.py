@@ -253,7 +253,8 @@ def test_a_failed_sync_blocks_further_writes_until_reopened(tmp_path: Path, monk
             log.append([game(3)])
         assert contents(log) == [game(1)]
     with GameLog.open(tmp_path, writer=True) as log:
-        log.append([game(2), game(3)])
+        assert contents(log) == [game(1)], "a game whose sync failed was not stored"
+        assert log.append([game(2), game(3)]) == 2
         assert contents(log) == [game(1), game(2), game(3)]
 
 

@@ -99,6 +99,8 @@ async def test_p2_after_a_failed_sync_no_game_is_acknowledged_until_the_log_is_o
         with pytest.raises(RunDirectoryError, match="close and reopen"):
             await trainer.take()
         assert not stream.acknowledged & set(uids)
+        with GameLog.open(disk.root, writer=False) as log:
+            assert uids[0] not in log, "the memory of the machine has it, the disk may not, and the next sync succeeds"
     stream._held.clear()  # as another process of the same consumer
     with taking(disk.root, stream) as trainer:
         await trainer.take()

@@ -152,7 +152,11 @@ class Segment:
             raise
         crash_point("game_log_after_write_before_sync")
         self.broken = True  # after a failed sync, the next may report success although the data are lost
-        os.fsync(self.descriptor)
+        try:
+            os.fsync(self.descriptor)
+        except OSError:  # the games were not stored: no later start may find them in memory, and acknowledge them
+            os.ftruncate(self.descriptor, self.end)
+            raise
         self.broken = False
         crash_point("game_log_after_sync")
 
