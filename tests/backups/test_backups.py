@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.storage.backups import list_backups, restore_backup, save_backup, verify_backup
+from zerofleet.storage.backups import list_backups, restore_backup, save, save_backup, verify_backup
 from zerofleet.storage.crash_points import VARIABLE
 
 KEPT = {
@@ -110,6 +110,42 @@ def test_games_that_wait_in_an_open_stream_are_in_the_backup(run, backups):
         backup = save_backup(run, backups)
     with closing(sqlite3.connect(backup / "files/games.db")) as games:
         assert games.execute("select count(*) from games").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("ended", ["stopped", "killed"])
+def test_the_stream_of_an_ended_run_is_backed_up_where_nothing_may_be_written(run, backups, tmp_path, ended):
+    with closing(sqlite3.connect(run / "games.db")) as games:
+        games.execute("insert into games values ('second')")
+        games.commit()
+        for suffix in ("", "-wal"):
+            shutil.copy(run / f"games.db{suffix}", tmp_path)
+    if ended == "killed":
+        for suffix in ("", "-wal"):
+            shutil.move(tmp_path / f"games.db{suffix}", run / f"games.db{suffix}")
+    (run / "games.db-shm").symlink_to("nowhere")  # SQLite can neither open nor create it, as on a read-only disk
+    before = tree(run)
+    backup = save_backup(run, backups)
+    verify_backup(backup)
+    assert [path.name for path in (backup / "files").glob("games.db*")] == ["games.db"]
+    with closing(sqlite3.connect(backup / "files/games.db")) as games:
+        assert games.execute("select count(*) from games").fetchone() == (2,)
+    assert before.items() <= tree(run).items()
+
+
+def test_a_stream_that_is_opened_during_its_copy_is_not_backed_up(run, backups, monkeypatch):
+    copy_file = save.copy_file
+
+    def open_meanwhile(source, target, **settings):
+        if source.name == "games.db":
+            (run / "games.db-shm").unlink()
+            (run / "games.db-shm").write_bytes(b"")
+        return copy_file(source, target, **settings)
+
+    monkeypatch.setattr(save, "copy_file", open_meanwhile)
+    (run / "games.db-shm").symlink_to("nowhere")
+    with pytest.raises(Unavailable, match=r"games\.db was opened by another process .* try again"):
+        save_backup(run, backups)
+    assert list_backups(backups) == []
 
 
 def test_of_a_file_of_lines_only_whole_ones_are_copied(run, backups):
@@ -266,8 +302,6 @@ def test_one_backup_is_taken_at_a_time(run, backups):
 
 
 def test_a_version_that_is_pruned_under_the_copy_is_left_out(run, backups, monkeypatch):
-    from zerofleet.storage.backups import save  # noqa: PLC0415 - to stand in its way
-
     copy_file = save.copy_file
 
     def prune(source, target, **settings):

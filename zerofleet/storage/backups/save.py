@@ -140,11 +140,37 @@ def _copy_run(root: Path, target: Path) -> dict[str, StoredFile]:
 def _copy_one(source: Path, target: Path) -> StoredFile:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix == ".db":
-        address = f"{source.absolute().as_uri()}?mode=ro"
+        return _copy_database(source, target)
+    return copy_file(source, target, whole_lines=source.suffix in _LINES)
+
+
+def _copy_database(source: Path, target: Path) -> StoredFile:
+    address = f"{source.absolute().as_uri()}?mode=ro"
+    try:
         with closing(sqlite3.connect(address, uri=True)) as original, closing(sqlite3.connect(target)) as copy:
             original.backup(copy)
-        return describe_file(target)
-    return copy_file(source, target, whole_lines=source.suffix in _LINES)
+    except sqlite3.OperationalError as error:
+        # Readers need the file -shm, which only a process with the database open, or one that may write beside it, provides.
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or _beside(source, "-shm").is_file():
+            raise
+        target.unlink(missing_ok=True)
+        _copy_closed_database(source, target)
+    return describe_file(target)
+
+
+def _copy_closed_database(source: Path, target: Path) -> None:
+    """Copy a database that no process has open, with what a killed one has left in its -wal file."""
+    copy_file(source, target)
+    with suppress(FileNotFoundError):
+        copy_file(_beside(source, "-wal"), _beside(target, "-wal"))
+    if _beside(source, "-shm").is_file():
+        raise OSError(f"{source} was opened by another process during its copy")
+    with closing(sqlite3.connect(target)) as copy:  # the last one to close it deletes -wal and -shm
+        copy.execute("pragma wal_checkpoint(truncate)")
+
+
+def _beside(database: Path, suffix: str) -> Path:
+    return database.with_name(database.name + suffix)
 
 
 def copy_file(source: Path, target: Path, *, whole_lines: bool = False) -> StoredFile:
