@@ -229,6 +229,14 @@ def test_a_part_of_a_run_is_restored_beside_the_others(run, backups, tmp_path):
         restore_backup(backup, run, parts=["modles"])
 
 
+def test_files_of_another_run_are_not_replaced_by_a_part_with_an_empty_name(run, backups, tmp_path):
+    backup, other = save_backup(run, backups), tmp_path / "other"
+    write(other, "run.json", b"of another run")
+    with pytest.raises(RunDirectoryError, match="has no part with an empty name; it has gatekeeper, metrics, models, replay"):
+        restore_backup(backup, other, parts=[""])
+    assert tree(other) == {"run.json": b"of another run"}
+
+
 def test_a_directory_that_is_not_empty_is_refused(run, backups, tmp_path):
     backup = save_backup(run, backups)
     with pytest.raises(RunDirectoryError, match="is not empty"):

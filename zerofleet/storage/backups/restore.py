@@ -71,9 +71,10 @@ def _lies_ready(root: Path, mark: str) -> bool:
 
 def _choose(contents: BackupContents, parts: Sequence[str]) -> BackupContents:
     """Return the contents restricted to the folders `parts`, if any are named."""
-    known = {_place(name) for name in contents.files}
-    if unknown := set(parts) - known:
-        raise RunDirectoryError(f"the backup has no part {', '.join(unknown)}; it has {', '.join(sorted(known - {''}))}")
+    known = {_place(name) for name in contents.files} - {""}  # files in the root itself are no part: the root has others
+    if unknown := sorted(set(parts) - known):
+        named = ", ".join(part or "with an empty name" for part in unknown)
+        raise RunDirectoryError(f"the backup has no part {named}; it has {', '.join(sorted(known))}")
     return replace(contents, files={name: file for name, file in contents.files.items() if not parts or _place(name) in parts})
 
 
