@@ -182,6 +182,22 @@ def test_the_newest_backups_are_kept(run, backups):
     assert made[-1] in list_backups(backups)
 
 
+def test_a_complete_backup_is_named_where_an_older_one_cannot_be_removed(run, backups, monkeypatch):
+    old, copy_file = save_backup(run, backups), save.copy_file
+
+    def block_the_removal(source, target, **settings):
+        write(backups, f".{old.name}.tmp/part", b"which no folder replaces")
+        return copy_file(source, target, **settings)
+
+    monkeypatch.setattr(save, "copy_file", block_the_removal)
+    with pytest.raises(Unavailable, match="is complete, but an older one could not be removed") as caught:
+        save_backup(run, backups, keep=1)
+    last = list_backups(backups)[-1]
+    assert last != old
+    assert f"the backup {last} is complete" in str(caught.value)
+    verify_backup(last)
+
+
 def test_a_backup_after_the_clock_was_set_back_is_kept_and_the_newest_others_with_it(run, backups):
     names = ("20390101T000000000Z", "20390102T000000000Z", "20390103T000000000Z")
     of_a_wrong_clock = [save_backup(run, backups).rename(backups / name) for name in names]

@@ -56,7 +56,8 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
 
     `root` may be part of a run, such as the trainer's volume. Raises `RunDirectoryError` when it holds no files of a run,
     `Unavailable` when another backup is in progress, the disk fails, or a file disappears during the copy: then nothing
-    becomes visible, and the call may be repeated.
+    becomes visible, and the call may be repeated. It is also raised, with the path, when the backup is complete and an older one
+    cannot be removed.
     """
     if not root.is_dir():
         raise RunDirectoryError(f"{root} is not a directory; name a run directory")
@@ -68,12 +69,23 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
         make_directory(directory)
         with _alone(directory):
             backup = _take(root, directory)
-            others = [one for one in _backups_of(root, directory) if one != backup]  # of a wrong clock some may be newer
-            for old in others[::-1][keep - 1 :] if keep else ():
-                _remove(old)
+            if keep:
+                _prune(root, directory, backup, keep=keep)
     except (OSError, sqlite3.Error) as error:
         raise Unavailable(f"the backup of {root} failed: {error}; nothing was kept, try again") from error
     return backup
+
+
+def _prune(root: Path, directory: Path, backup: Path, *, keep: int) -> None:
+    others = [one for one in _backups_of(root, directory) if one != backup]  # of a wrong clock some may be newer
+    try:
+        for old in others[::-1][keep - 1 :]:
+            _remove(old)
+    except OSError as error:
+        raise Unavailable(
+            f"the backup {backup} is complete, but an older one could not be removed: {error}; remove it by hand, or mend the "
+            "cause: the next backup tries again"
+        ) from error
 
 
 def _backups_of(root: Path, directory: Path) -> list[Path]:
