@@ -351,14 +351,37 @@ def test_a_killed_backup_is_none_and_the_next_removes_what_it_left(run, backups,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["restore_after_file:5", "restore_staged", "restore_moved:1", "restore_moved:6"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        *("restore_after_file:5", "restore_staged", "restore_moved:1", "restore_moved:6"),
+        *("restore_finished", "restore_staging_removed"),
+    ],
+)
 def test_a_killed_restore_is_gone_on_with_by_the_same_command(run, backups, tmp_path, point):
     backup, root = save_backup(run, backups), tmp_path / "again"
     assert zerofleet("restore", backup, root, crash_at=point).returncode == -signal.SIGKILL
     done = zerofleet("restore", backup, root)
     assert (done.returncode, "restored" in done.stdout) == (0, True), done.stderr
     assert {name: content for name, content in tree(root).items() if not name.startswith("games.db")} == KEPT
+    assert not list(root.rglob("*.tmp"))
     assert zerofleet("restore", backup, root).returncode == 2
+
+
+@pytest.mark.slow
+def test_a_finished_restore_is_not_taken_for_one_of_what_was_deleted_since(run, backups, tmp_path):
+    backup, root = save_backup(run, backups), tmp_path / "again"
+    assert zerofleet("restore", backup, root, crash_at="restore_finished").returncode == -signal.SIGKILL
+    other = save_backup(run, backups)
+    with pytest.raises(RunDirectoryError, match="is not empty"):
+        restore_backup(other, root)
+    for path in root.iterdir():
+        if path.is_dir() and not path.name.startswith("."):
+            shutil.rmtree(path)
+        elif not path.name.startswith("."):
+            path.unlink()
+    restore_backup(backup, root)
+    assert {name: content for name, content in tree(root).items() if not name.startswith("games.db")} == KEPT
 
 
 @pytest.mark.slow

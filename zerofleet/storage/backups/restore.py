@@ -24,7 +24,8 @@ __all__ = ["restore_backup"]
 
 STAGING = f".restore{TEMPORARY_SUFFIX}"
 _COMPLETE = "complete"  # in the staging directory of the root: identifies the backup and the parts that are fully staged
-_NOT_OURS = {STAGING, "lost+found"}
+_FINISHED = f".restored{TEMPORARY_SUFFIX}"  # the mark in the root, while the last staging directory is removed
+_NOT_OURS = {STAGING, _FINISHED, "lost+found"}
 
 
 def restore_backup(backup: Path, root: Path, *, parts: Sequence[str] = ()) -> BackupContents:
@@ -38,6 +39,9 @@ def restore_backup(backup: Path, root: Path, *, parts: Sequence[str] = ()) -> Ba
     places = sorted({_place(name) for name in contents.files})
     try:
         make_directory(root)
+        if _is_finished(root, mark, contents):
+            _clear(root)
+            return contents
         if not _lies_ready(root, mark):
             _require_empty(root, places, everything=not parts)
             _stage(backup, root, contents, places)
@@ -53,6 +57,15 @@ def _place(name: str) -> str:
     """Return the top-level folder of a file, empty for one in the root itself."""
     parts = PurePosixPath(name).parts
     return parts[0] if len(parts) > 1 else ""
+
+
+def _is_finished(root: Path, mark: str, contents: BackupContents) -> bool:
+    """Return whether a restore of this backup was killed when every file had its place."""
+    try:
+        restored = (root / _FINISHED).read_text().strip()
+    except FileNotFoundError:
+        return False
+    return restored == mark and all((root / name).is_file() for name in contents.files)  # not deleted since
 
 
 def _lies_ready(root: Path, mark: str) -> bool:
@@ -89,6 +102,7 @@ def _require_empty(root: Path, places: Sequence[str], *, everything: bool) -> No
     for folder in ("", *places):
         if (root / folder / STAGING).is_dir():
             shutil.rmtree(root / folder / STAGING)
+    (root / _FINISHED).unlink(missing_ok=True)  # of another restore
 
 
 def _stage(backup: Path, root: Path, contents: BackupContents, places: Iterable[str]) -> None:
@@ -119,6 +133,18 @@ def _put_in_place(root: Path, places: Iterable[str]) -> None:
                 os.replace(entry, root / folder / entry.name)  # noqa: PTH105 - replaces nothing
                 crash_point("restore_moved")
         sync_directory(root / folder)
+        if not folder:
+            (staging / _COMPLETE).replace(root / _FINISHED)
+            crash_point("restore_finished")
         if staging.is_dir():
             shutil.rmtree(staging)
+    crash_point("restore_staging_removed")
+    _clear(root)
+
+
+def _clear(root: Path) -> None:
+    """Remove the last traces of a finished restore."""
+    if (root / STAGING).is_dir():
+        shutil.rmtree(root / STAGING)
+    (root / _FINISHED).unlink()
     sync_directory(root)
