@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,21 @@ def test_a_write_that_fails_leaves_the_lines_before_it(path: Path, monkeypatch: 
     path.write_bytes(path.read_bytes() + b"23")
     journal.append(7)
     assert journal_at(path).read() == [1, 7]
+
+
+def test_of_several_lines_a_full_disk_adds_none(path: Path) -> None:
+    journal, lines = journal_at(path), list(range(10_000))
+    journal.rewrite([1])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            journal.append(*lines)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert journal_at(path).read() == [1]
+    journal.append(*lines)
+    assert journal_at(path).read() == [1, *lines]
 
 
 def test_a_journal_that_was_not_read_yet_is_appended_to(path: Path) -> None:

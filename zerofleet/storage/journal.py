@@ -201,17 +201,19 @@ class Journal(Generic[Line]):
             self.read()
         size_bytes = self._size_bytes or 0
         content = self._dump(lines, header=not size_bytes)
-        with os.fdopen(self._open(os.O_RDWR), "r+b") as file:
-            file.truncate(size_bytes)
-            file.seek(size_bytes)
-            file.write(content)
-            file.flush()
+        descriptor = self._open(os.O_RDWR)  # without a buffer, whose rest a close after an error would write
+        try:
+            os.ftruncate(descriptor, size_bytes)
+            written = 0
+            while written < len(content):
+                written += os.pwrite(descriptor, content[written:], size_bytes + written)
             if self._sync:
-                try:
-                    os.fsync(file.fileno())
-                except OSError:  # the lines are not added: no reader, and no later start, may find them
-                    os.ftruncate(file.fileno(), size_bytes)
-                    raise
+                os.fsync(descriptor)
+        except OSError:  # the lines are not added: no reader, and no later start, may find some of them
+            os.ftruncate(descriptor, size_bytes)
+            raise
+        finally:
+            os.close(descriptor)
         self._size_bytes, self._digest = size_bytes + len(content), None
 
     def drop_unfinished(self) -> None:
