@@ -56,6 +56,18 @@ async def test_p2_an_acknowledged_game_survives_a_power_loss(tmp_path, disk, str
     assert stream.acknowledged == {*first, *second}
 
 
+async def test_p2_a_game_in_a_file_whose_name_a_killed_process_had_not_synced_survives_a_power_loss(tmp_path, monkeypatch):
+    root = tmp_path / "replay"
+    with GameLog.open(root, writer=True) as log:
+        log.append([record(1)])
+    disk = DurableDisk(root).installed(monkeypatch)  # of the syncs before nothing counts
+    stream = Witness(disk, tmp_path / "left")
+    with taking(root, stream) as trainer:
+        uids = await publish(stream, 2)
+        await trainer.take()
+    assert stream.acknowledged == set(uids)
+
+
 async def test_p2_a_game_written_in_several_pieces_is_acknowledged_when_all_are_on_disk(disk, stream, monkeypatch):
     whole = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, content, offset: whole(file, content[:50], offset))

@@ -15,7 +15,7 @@ import structlog
 from zerofleet.contracts.plain_files import open_plain
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.storage.crash_points import crash_point
-from zerofleet.storage.files import make_directory, try_lock
+from zerofleet.storage.files import make_directory, sync_directory, try_lock
 from zerofleet.storage.game_log.format import UID_DTYPE, LoggedGame, Table
 from zerofleet.storage.game_log.segment import Segment
 from zerofleet.storage.game_log.sorted_uids import SUFFIX, SortedFile, SortedUids
@@ -155,7 +155,11 @@ class GameLog:
             self._known[0].add(uid, number)
 
     def _repair(self) -> None:
-        """Truncate a torn end, and complete the switch between two files if a crash interrupted it."""
+        """Truncate a torn end, and complete the switch between two files if a crash interrupted it.
+
+        The process before may have been killed between the creation of a file and the sync of its name.
+        """
+        sync_directory(self._directory)
         for segment in self._segments[:-1]:
             if not segment.full:
                 rest = UidIndex()
