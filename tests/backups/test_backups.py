@@ -18,6 +18,7 @@ import pytest
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.backups import list_backups, restore_backup, save, save_backup, verify_backup
 from zerofleet.storage.crash_points import VARIABLE
+from zerofleet.storage.game_log import GameLog
 
 KEPT = {
     "run.json": b"{}",
@@ -160,15 +161,78 @@ def test_what_names_others_is_copied_before_them(run, backups):
     order = [
         "games.db",
         "gatekeeper/journal.jsonl",
-        "replay/checkpoints/00000007/state.safetensors",
         "replay/00000000.index",
         "replay/00000000.games",
+        "replay/checkpoints/00000007/state.safetensors",
+        "replay/00000001.games",
         "models/go/champion_history.jsonl",
         "models/go/champion.json",
         "models/go/2/model.pt",
         "models/go/gatekeeper_lease.json",
     ]
     assert [name for name in names if name in order] == order
+
+
+class Trainer:
+    """A game log and checkpoints, of which old ones are deleted as with `keep_games`."""
+
+    def __init__(self, replay: Path) -> None:
+        self.log = GameLog.open(replay, writer=True, segment_bytes=2000)
+        self.checkpoints = replay / "checkpoints"
+        self.needed: list[int] = []  # first game of each checkpoint
+
+    def go_on(self, games: int) -> None:
+        """Store games and write a checkpoint that needs the last 30."""
+        for number in range(self.log.end_index, self.log.end_index + games):
+            self.log.append([(f"{number:032x}", bytes(200))])
+        self.needed.append(max(0, self.log.end_index - 30))
+        write(self.checkpoints, f"{len(self.needed):08}/first", str(self.needed[-1]).encode())
+        for old in sorted(self.checkpoints.iterdir())[:-2]:
+            shutil.rmtree(old)
+        self.log.drop_before(self.needed[-2] if len(self.needed) > 1 else 0)
+
+
+@pytest.fixture
+def trainer(run):
+    shutil.rmtree(run / "replay")
+    trainer = Trainer(run / "replay")
+    for _ in range(6):
+        trainer.go_on(12)
+    yield trainer
+    trainer.log.close()
+
+
+def test_a_checkpoint_has_its_games_although_older_ones_are_deleted_during_the_backup(
+    run, backups, tmp_path, trainer, monkeypatch
+):
+    copied = set()
+
+    def go_on(point):
+        found = set(backups.glob(".*.tmp/files/replay/*.games"))
+        if point == "backup_after_file" and found > copied and len(copied) < 2:
+            copied.update(found)
+            trainer.go_on(24)
+
+    monkeypatch.setattr(save, "crash_point", go_on)
+    restore_backup(save_backup(run, backups), tmp_path / "again")
+    assert len(copied) == 2
+    first = int(next((tmp_path / "again/replay/checkpoints").iterdir()).joinpath("first").read_text())
+    with GameLog.open(tmp_path / "again/replay", writer=False) as log:
+        assert log.start_index <= first
+        assert [logged.index for logged in log.scan(first)] == [*range(first, first + 30)]
+
+
+def test_a_backup_fails_where_games_of_its_checkpoint_may_be_deleted(run, backups, trainer, monkeypatch):
+    def go_on(point):
+        if point == "backup_after_file" and list(backups.glob(".*.tmp/files/replay/checkpoints/*/*")):
+            monkeypatch.undo()
+            for _ in range(8):
+                trainer.go_on(12)
+
+    monkeypatch.setattr(save, "crash_point", go_on)
+    with pytest.raises(Unavailable, match=r"\.games.* try again"):
+        save_backup(run, backups)
+    assert list_backups(backups) == []
 
 
 def test_the_directory_of_a_first_backup_is_still_there_after_a_power_loss(run, tmp_path, synced):

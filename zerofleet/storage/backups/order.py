@@ -4,8 +4,12 @@ The run is active during the copy, so a file that refers to another is copied be
 when it is copied. A game that moves from the stream to the replay store is found in one or both (and counted once by its
 uid); every checkpoint has its games, the journal its versions, and the champion pointer its model.
 
-    run.json, games.db, ...  >  gatekeeper/  >  others  >  replay/checkpoints  >  replay/*.index  >  replay/*.games
+    run.json, games.db, ...  >  gatekeeper/  >  others
+    >  replay: closed games files, each after its index  >  newest checkpoint  >  indexes and files closed since, the open one
     >  models: history  >  champion  >  versions  >  lease and numbers given out
+
+Closed games files never change, but a trainer with `keep_games` deletes old ones. Most of a run's bytes are in them, so they
+are copied before the checkpoint is chosen: one that vanishes until then is not needed by it, one that vanishes later may be.
 """
 
 from __future__ import annotations
@@ -15,7 +19,10 @@ from pathlib import Path
 
 from zerofleet.storage.files import TEMPORARY_SUFFIX
 
-__all__ = ["files_of_run", "versions_of_run"]
+__all__ = ["CHECKPOINTS", "files_of_run", "versions_of_run"]
+
+CHECKPOINTS = "replay/checkpoints/"
+"""Beginning of the paths of checkpoints in a run directory."""
 
 # Transient, local to the machine, or recreated: not part of a backup. `lost+found` belongs to the file system.
 _SKIPPED = {"lock", "logs", "model_cache", "services", "sockets", "lost+found"}
@@ -50,17 +57,26 @@ def _models(root: Path) -> list[Path]:
 
 
 def _replay(replay: Path) -> Iterator[Path]:
-    """Yield the newest finished checkpoint, then the index of every closed games file, then the games.
+    """Yield the closed games files after their indexes, then the newest finished checkpoint, then the other files.
 
-    An index is written when its file is complete, so a file with a copied index is copied complete.
+    An index is written when its file is complete, so a file with a copied index is copied complete. Files that were there when
+    the checkpoint was chosen are yielded even if they have vanished since.
     """
     checkpoints = replay / "checkpoints"
+    before = _without_checkpoints(replay)
+    closed = {path.stem for path in before if path.suffix == ".index"}
+    early = [path for path in before if path.suffix == ".index" or (path.suffix == ".games" and path.stem in closed)]
+    yield from sorted(early, key=lambda path: path.suffix != ".index")
+    known = _without_checkpoints(replay)
     finished = sorted(path for path in checkpoints.iterdir() if not _is_skipped(path)) if checkpoints.is_dir() else []
     for checkpoint in finished[-1:]:
         yield from _below(checkpoint)
-    files = [path for path in _below(replay) if checkpoints not in path.parents]
-    yield from (path for path in files if path.suffix == ".index")
-    yield from (path for path in files if path.suffix != ".index")
+    left = {*known, *_without_checkpoints(replay)}.difference(early)
+    yield from sorted(left, key=lambda path: (path.suffix != ".index", path))
+
+
+def _without_checkpoints(replay: Path) -> list[Path]:
+    return [path for path in _below(replay) if replay / "checkpoints" not in path.parents]
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -31,7 +31,7 @@ from zerofleet.storage.backups.contents import (
     read_contents,
     unfinished_backups,
 )
-from zerofleet.storage.backups.order import files_of_run, versions_of_run
+from zerofleet.storage.backups.order import CHECKPOINTS, files_of_run, versions_of_run
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import (
     TEMPORARY_SUFFIX,
@@ -56,8 +56,8 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
 
     `root` may be part of a run, such as the trainer's volume. Raises `RunDirectoryError` when it holds no files of a run,
     `Unavailable` when another backup is in progress, the disk fails, or a file disappears during the copy: then nothing
-    becomes visible, and the call may be repeated. It is also raised, with the path, when the backup is complete and an older one
-    cannot be removed.
+    becomes visible, and the call may be repeated. It is also raised, with the path, when the backup is complete and an older
+    one cannot be removed.
     """
     if not root.is_dir():
         raise RunDirectoryError(f"{root} is not a directory; name a run directory")
@@ -132,8 +132,9 @@ def _copy_run(root: Path, target: Path) -> dict[str, StoredFile]:
         try:
             copy(path)
         except FileNotFoundError:
-            # A games file may be dropped once its index exists: a restored run needs only the index.
-            if path.suffix != ".games" or path.with_suffix(".index").relative_to(root).as_posix() not in copied:
+            # A closed games file may be dropped: of one that the checkpoint does not need, a restored run needs only the index.
+            is_closed = path.suffix == ".games" and path.with_suffix(".index").relative_to(root).as_posix() in copied
+            if not is_closed or any(name.startswith(CHECKPOINTS) for name in copied):
                 raise
     for version, files in versions_of_run(root):
         try:
