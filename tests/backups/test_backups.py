@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -240,6 +241,71 @@ def test_the_directory_of_a_first_backup_is_still_there_after_a_power_loss(run, 
     assert {tmp_path, tmp_path / "kept", tmp_path / "kept" / "backups"} <= set(synced)
 
 
+def test_unchanged_files_take_no_space_in_the_next_backup_which_is_complete_without_the_first(run, backups, tmp_path):
+    first = save_backup(run, backups)
+    write(run, "replay/00000001.games", b"more and more")
+    write(run, "models/go/3/model.pt", b"newer")
+    second = save_backup(run, backups)
+    shared = {name for name in tree(second / "files") if (first / "files" / name).exists()} - {"games.db"}
+    shared = {name for name in shared if (second / "files" / name).samefile(first / "files" / name)}
+    assert shared == KEPT.keys() - {"replay/00000001.games"}
+    assert not any((run / name).samefile(second / "files" / name) for name in KEPT)
+    shutil.rmtree(first)
+    verify_backup(second)
+    restore_backup(second, tmp_path / "again")
+    restored = {**KEPT, "replay/00000001.games": b"more and more", "models/go/3/model.pt": b"newer"}
+    assert {name: content for name, content in tree(tmp_path / "again").items() if not name.startswith("games.db")} == restored
+    assert not any((tmp_path / "again" / name).samefile(second / "files" / name) for name in KEPT)
+
+
+@pytest.mark.parametrize("changed", ["in the run", "in the earlier backup", "removed there", "linked there"])
+def test_a_file_that_changed_without_its_size_is_copied(run, backups, changed):
+    name = "models/go/2/model.pt"
+    earlier = save_backup(run, backups) / "files" / name
+    if changed == "in the run":
+        write(run, name, b"Another")
+    elif changed == "in the earlier backup":
+        earlier.write_bytes(b"Another")
+    else:
+        earlier.unlink()
+        if changed == "linked there":
+            earlier.symlink_to(run / name)
+    backup = save_backup(run, backups)
+    verify_backup(backup)
+    assert (backup / "files" / name).read_bytes() == (run / name).read_bytes()
+    assert not (backup / "files" / name).is_symlink()
+
+
+def test_games_in_the_log_of_a_stream_whose_file_is_unchanged_are_in_the_next_backup(run, backups):
+    first = save_backup(run, backups)
+    shutil.copy(first / "files/games.db", run / "games.db")
+    with closing(sqlite3.connect(run / "games.db")) as games:
+        games.execute("pragma journal_mode=wal")
+        before = (run / "games.db").read_bytes()
+        games.execute("insert into games values ('second')")
+        games.commit()
+        assert (run / "games.db").read_bytes() == before
+        second = save_backup(run, backups)
+    with closing(sqlite3.connect(second / "files/games.db")) as games:
+        assert games.execute("select count(*) from games").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EXDEV, errno.ENOTSUP, errno.EMLINK])
+def test_where_files_cannot_be_linked_they_are_copied(run, backups, monkeypatch, number):
+    tried = []
+
+    def refuse(source, target):
+        tried.append(source)
+        raise OSError(number, os.strerror(number))
+
+    first = save_backup(run, backups)
+    monkeypatch.setattr(os, "link", refuse)
+    second = save_backup(run, backups)
+    verify_backup(second)
+    assert not any((first / "files" / name).samefile(second / "files" / name) for name in KEPT)
+    assert len(tried) == 1
+
+
 def test_the_newest_backups_are_kept(run, backups):
     made = [save_backup(run, backups, keep=2) for _ in range(4)]
     assert list_backups(backups) == sorted(made)[-2:]
@@ -247,13 +313,12 @@ def test_the_newest_backups_are_kept(run, backups):
 
 
 def test_a_complete_backup_is_named_where_an_older_one_cannot_be_removed(run, backups, monkeypatch):
-    old, copy_file = save_backup(run, backups), save.copy_file
+    old = save_backup(run, backups)
 
-    def block_the_removal(source, target, **settings):
+    def block_the_removal(_):
         write(backups, f".{old.name}.tmp/part", b"which no folder replaces")
-        return copy_file(source, target, **settings)
 
-    monkeypatch.setattr(save, "copy_file", block_the_removal)
+    monkeypatch.setattr(save, "crash_point", block_the_removal)
     with pytest.raises(Unavailable, match="is complete, but an older one could not be removed") as caught:
         save_backup(run, backups, keep=1)
     last = list_backups(backups)[-1]

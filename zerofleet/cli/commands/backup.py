@@ -23,7 +23,7 @@ def backup(
     """Back up a run, also while it is running.
 
     Games, checkpoints, models, champion and match results are copied consistently: every reference resolves in the backup.
-    The backup lists every file with its hash.
+    The backup lists every file with its hash. Files that equal those of the previous backup are hard links to them.
     """
     screen.out().print(str(save_backup(run_dir, to, keep=keep)), markup=False, soft_wrap=True)
 

@@ -1,8 +1,9 @@
 """Backup of an active run.
 
 Copies the files that a restored run needs, in an order without dangling references (`order`). Append-only files are copied
-up to their current length, SQLite files by SQLite's backup API. A backup becomes visible when it is complete and durable; a
-killed one leaves a directory ending in `.tmp`, which the next one removes.
+up to their current length, SQLite files by SQLite's backup API. Files that equal those of the run's previous backup are hard
+links to them, where the file system has links (`earlier`). A backup becomes visible when it is complete and durable; a killed
+one leaves a directory ending in `.tmp`, which the next one removes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from zerofleet.storage.backups.contents import (
     read_contents,
     unfinished_backups,
 )
+from zerofleet.storage.backups.earlier import EarlierBackup
 from zerofleet.storage.backups.order import CHECKPOINTS, files_of_run, versions_of_run
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import (
@@ -99,12 +101,13 @@ def _backups_of(root: Path, directory: Path) -> list[Path]:
 
 
 def _take(root: Path, directory: Path) -> Path:
+    earlier = EarlierBackup(next(reversed(_backups_of(root, directory)), None))
     now = datetime.now(UTC)
     name = f"{now:%Y%m%dT%H%M%S}{now.microsecond // 1000:03}Z"
     staging = directory / f".{name}{TEMPORARY_SUFFIX}"
     staging.mkdir()
     try:
-        files = _copy_run(root, staging / FILES)
+        files = _copy_run(root, staging / FILES, earlier)
         if not files:
             raise RunDirectoryError(f"{root} holds no files of a run; name a run directory or one composed of its parts")
         contents = BackupContents(int(now.timestamp() * 1000), str(root.resolve()), files)
@@ -119,13 +122,14 @@ def _take(root: Path, directory: Path) -> Path:
     return directory / name
 
 
-def _copy_run(root: Path, target: Path) -> dict[str, StoredFile]:
-    """Copy every file in order and return the copied files."""
+def _copy_run(root: Path, target: Path, earlier: EarlierBackup) -> dict[str, StoredFile]:
+    """Copy every file in order, or link it to the earlier backup's, and return the copied files."""
     copied: dict[str, StoredFile] = {}
 
     def copy(path: Path) -> None:
         name = path.relative_to(root).as_posix()
-        copied[name] = _copy_one(path, target / name)
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        copied[name] = _copy_one(name, path, target / name, earlier)
         crash_point("backup_after_file")
 
     for path in files_of_run(root):
@@ -150,11 +154,10 @@ def _copy_run(root: Path, target: Path) -> dict[str, StoredFile]:
     return copied
 
 
-def _copy_one(source: Path, target: Path) -> StoredFile:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if source.suffix == ".db":
+def _copy_one(name: str, source: Path, target: Path, earlier: EarlierBackup) -> StoredFile:
+    if source.suffix == ".db":  # the same bytes may be of an older state: its -wal file has later ones
         return _copy_database(source, target)
-    return copy_file(source, target, whole_lines=source.suffix in _LINES)
+    return earlier.link(name, source, target) or copy_file(source, target, whole_lines=source.suffix in _LINES)
 
 
 def _copy_database(source: Path, target: Path) -> StoredFile:
