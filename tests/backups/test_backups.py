@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import structlog
 
 from zerofleet.errors import RunDirectoryError, Unavailable
 from zerofleet.storage.backups import list_backups, restore_backup, save, save_backup, verify_backup
@@ -310,6 +311,72 @@ def test_the_newest_backups_are_kept(run, backups):
     made = [save_backup(run, backups, keep=2) for _ in range(4)]
     assert list_backups(backups) == sorted(made)[-2:]
     assert made[-1] in list_backups(backups)
+
+
+def full_while(monkeypatch, is_full, error):
+    """Let every copy of a games file fail with an error while the condition holds."""
+    copy_file = save.copy_file
+
+    def copy(source, target, **settings):
+        if source.suffix == ".games" and is_full():
+            raise error
+        return copy_file(source, target, **settings)
+
+    monkeypatch.setattr(save, "copy_file", copy)
+
+
+def sqlite_full() -> sqlite3.OperationalError:
+    """The error that SQLite raises on a full disk."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("pragma max_page_count=1")
+        try:
+            database.execute("create table full (at, once)")
+        except sqlite3.OperationalError as error:
+            return error
+    raise AssertionError("a table was created in no page")
+
+
+FULL = [OSError(errno.ENOSPC, "No space left on device"), OSError(errno.EDQUOT, "Disk quota exceeded"), sqlite_full()]
+
+
+@pytest.mark.parametrize("error", FULL, ids=["disk", "quota", "database"])
+def test_on_a_full_disk_the_oldest_backups_of_the_run_make_room(run, backups, tmp_path, monkeypatch, error):
+    shutil.copytree(run, tmp_path / "other")
+    others = save_backup(tmp_path / "other", backups)
+    made = [save_backup(run, backups) for _ in range(4)]
+    write(run, "replay/00000001.games", b"more and more")
+    full_while(monkeypatch, lambda: len(list_backups(backups)) > 3, error)
+    with structlog.testing.capture_logs() as logged:
+        last = save_backup(run, backups, keep=4)
+    assert list_backups(backups) == [others, *made[2:], last]
+    assert [(line["event"], line["removed"], line["left"]) for line in logged] == [
+        ("backup.older_removed", str(made[0]), 3),
+        ("backup.older_removed", str(made[1]), 2),
+    ]
+    verify_backup(last)
+
+
+def test_the_newest_backup_makes_no_room_on_a_full_disk(run, backups, monkeypatch):
+    made = [save_backup(run, backups) for _ in range(3)]
+    write(run, "replay/00000001.games", b"more and more")
+    full_while(monkeypatch, lambda: True, FULL[0])
+    with pytest.raises(Unavailable, match=f"to make room: {made[0].name}, {made[1].name}; newer backups are kept"):
+        save_backup(run, backups, keep=8)
+    assert list_backups(backups) == made[2:]
+    with pytest.raises(Unavailable, match="No space left on device; nothing was kept"):
+        save_backup(run, backups, keep=8)
+    assert list_backups(backups) == made[2:]
+    assert not list(backups.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize(("keep", "error"), [(0, FULL[0]), (8, OSError(errno.EIO, "Input/output error"))])
+def test_no_backup_makes_room_where_all_are_kept_or_the_disk_fails(run, backups, monkeypatch, keep, error):
+    made = [save_backup(run, backups) for _ in range(3)]
+    write(run, "replay/00000001.games", b"more and more")
+    full_while(monkeypatch, lambda: True, error)
+    with pytest.raises(Unavailable, match="nothing was kept"):
+        save_backup(run, backups, keep=keep)
+    assert list_backups(backups) == made
 
 
 def test_a_complete_backup_is_named_where_an_older_one_cannot_be_removed(run, backups, monkeypatch):

@@ -24,6 +24,7 @@ def backup(
 
     Games, checkpoints, models, champion and match results are copied consistently: every reference resolves in the backup.
     The backup lists every file with its hash. Files that equal those of the previous backup are hard links to them.
+    With --keep the oldest backups of this run make room on a full disk; the newest one stays.
     """
     screen.out().print(str(save_backup(run_dir, to, keep=keep)), markup=False, soft_wrap=True)
 

@@ -8,6 +8,7 @@ one leaves a directory ending in `.tmp`, which the next one removes.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -18,6 +19,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+import structlog
 from pydantic_core import to_json
 
 from zerofleet.contracts.manifests import StoredFile
@@ -46,6 +48,8 @@ from zerofleet.storage.files import (
 
 __all__ = ["copy_file", "save_backup", "sync_tree"]
 
+log = structlog.get_logger(__name__)
+
 _CHUNK_BYTES = 1 << 20
 _LINES = {".jsonl", ".csv"}  # copied up to the last whole line
 
@@ -54,7 +58,8 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
     """Back up the run in `root` to a new directory in `directory` and return its path.
 
     Of the backups of `root` in `directory` this one and the newest others, `keep` in all, are kept, 0 for all, and each of
-    another run.
+    another run. On a full disk, unless `keep` is 0, the oldest ones but never the newest are removed, one after another, until
+    this one succeeds.
 
     `root` may be part of a run, such as the trainer's volume. Raises `RunDirectoryError` when it holds no files of a run,
     `Unavailable` when another backup is in progress, the disk fails, or a file disappears during the copy: then nothing
@@ -70,7 +75,7 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
     try:
         make_directory(directory)
         with _alone(directory):
-            backup = _take(root, directory)
+            backup = _take_making_room(root, directory) if keep else _take(root, directory)
             if keep:
                 _prune(root, directory, backup, keep=keep)
     except (OSError, sqlite3.Error) as error:
@@ -98,6 +103,32 @@ def _backups_of(root: Path, directory: Path) -> list[Path]:
             if read_contents(backup).source == str(root.resolve()):
                 found.append(backup)
     return found
+
+
+def _take_making_room(root: Path, directory: Path) -> Path:
+    """Take a backup; on a full disk remove the oldest earlier one and try again while there are two."""
+    removed: list[str] = []
+    while True:
+        try:
+            return _take(root, directory)
+        except (OSError, sqlite3.Error) as error:
+            older = _backups_of(root, directory)[:-1] if _is_full_disk(error) else []
+            if older and _remove(older[0]):
+                removed.append(older[0].name)
+                log.warning("backup.older_removed", removed=str(older[0]), error=str(error), left=len(older))
+            elif removed:
+                raise Unavailable(
+                    f"the backup of {root} failed: {error}; removed from {directory} to make room: {', '.join(removed)}; "
+                    "newer backups are kept: free space, or use a larger disk, then try again"
+                ) from error
+            else:
+                raise
+
+
+def _is_full_disk(error: OSError | sqlite3.Error) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in {errno.ENOSPC, errno.EDQUOT}
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL
 
 
 def _take(root: Path, directory: Path) -> Path:
@@ -222,8 +253,9 @@ def _alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def _remove(backup: Path) -> None:
+def _remove(backup: Path) -> bool:
+    """Remove a backup; return whether all its files are gone. The next backup removes those that are left."""
     doomed = backup.with_name(f".{backup.name}{TEMPORARY_SUFFIX}")
     backup.rename(doomed)
-    with suppress(OSError):  # the next backup removes it
-        shutil.rmtree(doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+    return not doomed.exists()
