@@ -14,11 +14,13 @@ from games.core import State
 from zerofleet.agents.exact.perfect import PerfectAgent
 from zerofleet.agents.exact.solver import Solver, connect_four, fits, positions
 from zerofleet.agents.exact.solver.positions import random_positions
-from zerofleet.agents.exact.solver.table import MIN_BITS, UNKNOWN, empty_table, look_up, note
+from zerofleet.agents.exact.solver.table import MIN_BITS, UNKNOWN, empty_table, look_up, note, scrambled
 from zerofleet.errors import InvalidRequest
 
 GAME = cast("ConnectFour", games.make("connect_four"))
 SHIFT = np.uint64(64 - MIN_BITS)
+BOUNDS = np.uint64(0x7FFF)
+"""The two bounds of a table's word."""
 
 
 @pytest.fixture(scope="module")
@@ -193,9 +195,33 @@ def test_a_table_never_confuses_positions_and_keeps_expensive_results() -> None:
     for product in products[1:]:
         assert look_up(table, product, SHIFT) == UNKNOWN
         note(table, product, SHIFT, np.uint64(0x4041), np.uint64(3))
-    assert look_up(table, products[0], SHIFT) & np.uint64(0xFFFF) == 0x4142
+    assert look_up(table, products[0], SHIFT) & BOUNDS == 0x4142
     assert look_up(table, products[1], SHIFT) == UNKNOWN
-    assert look_up(table, products[3], SHIFT) & np.uint64(0xFFFF) == 0x4041
+    assert look_up(table, products[3], SHIFT) & BOUNDS == 0x4041
+
+
+@pytest.mark.parametrize("first", [0, 12345, 2**61])
+def test_two_codes_whose_products_differ_in_bit_42_alone_are_distinguished(first: int) -> None:
+    table = empty_table()
+    codes = np.array([first, (first + 3633981 * 2**42) % 2**64], dtype=np.uint64)
+    one, other = np.uint64(scrambled(codes[0])), np.uint64(scrambled(codes[1]))
+    assert int(one) ^ int(other) == 1 << 42
+    note(table, one, SHIFT, np.uint64(0x4145), np.uint64(5))
+    assert look_up(table, one, SHIFT) & BOUNDS == 0x4145
+    assert look_up(table, other, SHIFT) == UNKNOWN
+
+
+@pytest.mark.parametrize("bits", [MIN_BITS, MIN_BITS + 1, MIN_BITS + 2])
+def test_place_and_stored_bits_together_determine_a_code(bits: int) -> None:
+    """The products of random codes, with each of their bits flipped in turn."""
+    shift = np.uint64(64 - bits)
+    table = empty_table(bits)
+    for code in np.random.default_rng(4).integers(2**64, size=20, dtype=np.uint64):
+        product = np.uint64(int(code) * 0x9E3779B97F4A7C15 % 2**64)
+        assert scrambled(code) == product
+        note(table, product, shift, np.uint64(0x2060), np.uint64(2**40))
+        assert look_up(table, product, shift) & BOUNDS == 0x2060
+        assert all(look_up(table, product ^ np.uint64(1 << bit), shift) == UNKNOWN for bit in range(64))
 
 
 def test_a_table_too_small_to_distinguish_positions_is_refused() -> None:

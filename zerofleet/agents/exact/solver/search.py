@@ -26,8 +26,8 @@ __all__ = ["NODES", "VALUE", "Outlook", "Room", "begin", "outlook", "room_for", 
 
 _ONE = np.uint64(1)
 _BYTE = np.uint64(8)
-_LOW_BYTE = np.uint64(0xFF)
-_ZERO_SCORE = 64  # offset of stored bounds
+_LOW_BYTE, _LEAST_MASK = np.uint64(0xFF), np.uint64(0x7F)
+_ZERO_SCORE = 64  # offset of stored bounds: a score is between -32 and 32, since a board has fewer than 64 cells
 
 MINE, TAKEN, THREATS = 0, 1, 2  # words of a frame
 BOUND, BEST, NEXT, COUNT, BEGAN = 0, 1, 2, 3, 4  # numbers of a frame
@@ -238,7 +238,7 @@ def _code(board: Board, mine: np.uint64, taken: np.uint64) -> np.uint64:
 
 @lean
 def _least(word: np.uint64) -> int:
-    return int((word >> _BYTE) & _LOW_BYTE) - _ZERO_SCORE
+    return int((word >> _BYTE) & _LEAST_MASK) - _ZERO_SCORE
 
 
 @lean

@@ -3,10 +3,12 @@
 A position's code is multiplied by an odd constant, a bijection modulo 2^64. The product's high bits select the place and
 its low bits are stored there, so the whole product is verified and distinct positions never collide:
 
-    word    63 ............... 22   21 ...... 16   15 ..... 8   7 ...... 0
+    word    63 ............... 21   20 ...... 15   14 ..... 8   7 ...... 0
             low bits of product     work           least + 64   most + 64         0: empty
 
 A place holds two words: the first keeps the result of the most work, the second the most recent (Breuker 1998, TwoBig).
+A table of 2^n words thus has 2^(n-1) places, and n - 1 high bits of the product select one; 43 low bits are stored. Both
+together are all 64 bits for every n of 22 or more, whatever the code.
 
 Threads may share a table: words are read and written atomically.
 """
@@ -22,14 +24,15 @@ from games.prefetch import prefetch
 __all__ = ["MIN_BITS", "UNKNOWN", "empty_table", "fetch", "look_up", "note", "scrambled"]
 
 MIN_BITS = 22
-"""Binary logarithm of the minimal size, 32 MB: the other 42 bits of the product fit into a word with work and bounds."""
+"""Binary logarithm of the minimal size, 32 MB: the place is 21 bits of the product, and the other 43 fit into a word with
+work and bounds."""
 
 UNKNOWN = np.uint64(0)
 """Result of a lookup for a position that is not stored."""
 
 _SCRAMBLE = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, made odd (Knuth 6.4)
-_ONE, _KEPT = np.uint64(1), np.uint64(22)
-_WORK, _WORK_MASK = np.uint64(16), np.uint64(63)
+_ONE, _KEPT = np.uint64(1), np.uint64(21)
+_WORK, _WORK_MASK = np.uint64(15), np.uint64(63)
 
 
 def empty_table(bits: int = MIN_BITS) -> np.ndarray:
@@ -67,7 +70,7 @@ def look_up(table: np.ndarray, product: np.uint64, shift: np.uint64) -> np.uint6
 
 @lean
 def note(table: np.ndarray, product: np.uint64, shift: np.uint64, bounds: np.uint64, work: np.uint64) -> None:
-    """Store the bounds (16 bits) of a position that took `work` nodes."""
+    """Store the bounds (15 bits) of a position that took `work` nodes."""
     place = (product >> shift) & ~_ONE
     effort = _logarithm(work)
     word = (product << _KEPT) | (effort << _WORK) | bounds
