@@ -14,6 +14,7 @@ from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.strength.matches import Player, Scoreboard, play_games
 from zerofleet.strength.matches.agent_pool import AgentPool, Question
+from zerofleet.strength.matches.play import waiting_for
 
 
 class Gated:
@@ -22,17 +23,23 @@ class Gated:
     name = "gated"
 
     def __init__(self):
+        self.began = threading.Event()
         self.gate = threading.Event()
 
     def choose(self, game, state, rng):
         legal = positions.legal(game, state)
         if len(legal) == 9:
+            self.began.set()
             self.gate.wait(20)
         return Choice(legal[0], nodes=3)
 
 
 def question(slot, game, moves=(), name="a"):
     return Question(slot, Player(name), positions.replay(game, moves), np.random.default_rng(slot))
+
+
+def threads_of_agents():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("agents")]
 
 
 async def test_a_slow_agent_delays_no_other_game(game):
@@ -83,7 +90,38 @@ async def test_leaving_the_pool_waits_for_running_searches_and_drops_queued_ques
     async with AgentPool(game, lambda text, game, evaluate=None: agent, None, threads=1) as pool:
         pool.ask([question(slot, game) for slot in range(3)])
         agent.gate.set()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("agents")]
+    assert not threads_of_agents()
+
+
+async def test_a_cancelled_pool_waits_for_no_search(game):
+    agent = Gated()
+
+    async def wait_for_a_move():
+        async with AgentPool(game, lambda text, game, evaluate=None: agent, None, threads=1) as pool:
+            pool.ask([question(0, game)])
+            await pool.answers(at_least=1)
+
+    match = asyncio.create_task(wait_for_a_move())
+    try:
+        assert await asyncio.to_thread(agent.began.wait, 20)
+        match.cancel()
+        done, _ = await asyncio.wait({match}, timeout=10)
+        assert done
+        assert match.cancelled()
+        assert all(thread.daemon for thread in threads_of_agents())
+    finally:
+        agent.gate.set()
+    for thread in threads_of_agents():
+        await asyncio.to_thread(thread.join, 20)
+
+
+def test_an_agent_that_outlives_its_event_loop_gets_an_error_from_the_model(game):
+    async def begin():
+        return waiting_for(UniformEvaluator(2))
+
+    evaluate = asyncio.run(begin())
+    with pytest.raises(RuntimeError, match="closed"):
+        AsksAModel(evaluate).choose(game, positions.new_state(game), np.random.default_rng(0))
 
 
 async def test_results_do_not_depend_on_the_number_of_threads(terms, settings, game):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from games.core import Game, State
 from games.positions import replay
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.search import RootAnalysis, SearchSettings
+from zerofleet.search.daemon_thread import in_daemon_thread
 from zerofleet.search.deadline import simulations_within
 from zerofleet.search.watched import WatchedSearch
 from zerofleet.strength.matches import Agent
@@ -128,8 +129,9 @@ class AgentOpponent:
     game: Game
     agent: Agent
     luck: np.random.Generator
-    in_thread: InThread = asyncio.to_thread
-    """Runs a function outside the event loop, `asyncio.to_thread` or one that limits the threads."""
+    in_thread: InThread = in_daemon_thread
+    """Runs a function outside the event loop: in a thread that the end of the process does not wait for, or one of a limited
+    number."""
 
     @property
     def name(self) -> str:
@@ -141,7 +143,7 @@ class AgentOpponent:
 
         Cancellation: the agent's search finishes in the background.
         """
-        action: int = await self.in_thread(self._choose, tuple(moves), seed, start)
+        action: int = await self.in_thread(functools.partial(self._choose, tuple(moves), seed, start))
         return action
 
     def _choose(self, moves: Sequence[int], seed: int, start: State | None) -> int:

@@ -8,17 +8,21 @@
 Compiled agents release the GIL, hence one thread per core. Agents that use a model mostly wait for it; they have separate
 threads, so that their requests share batches at the server. A game has one pending question and its own random numbers, hence
 results do not depend on the number of threads.
+
+A search cannot be interrupted. The threads are daemons and a cancelled pool waits for none, so that Ctrl-C ends a match while
+an agent searches.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 import re
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -30,6 +34,7 @@ from games.core import Game, State
 from zerofleet.agents import Agent, AgentMaker, Choice, Evaluate
 from zerofleet.errors import InvalidRequest
 from zerofleet.search.block import LAST_SEED
+from zerofleet.search.daemon_thread import DaemonPool, in_daemon_thread
 from zerofleet.strength.matches.effort import Effort
 from zerofleet.strength.matches.terms import Player
 
@@ -84,7 +89,7 @@ class AgentPool:
         self._making = threading.Lock()
         self._lock = threading.Lock()
         self._crews = {False: _Crew(threads), True: _Crew(asking)}  # by `Player.asks_model`
-        self._executor = ThreadPoolExecutor(threads + asking, thread_name_prefix="agents")
+        self._pool = DaemonPool(threads + asking, name="agents")
         self._answered: deque[Answer | Exception] = deque()
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -96,11 +101,17 @@ class AgentPool:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Drop queued questions and wait for running searches, which may need the event loop."""
+        """Drop queued questions and wait for running searches, which may need the event loop.
+
+        Cancellation: the wait ends, or does not begin if the task was cancelled before; running searches end in the background.
+        """
         with self._lock:
             for crew in self._crews.values():
                 crew.waiting.clear()
-        await asyncio.to_thread(self._executor.shutdown)
+        self._pool.close()
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():
+            await in_daemon_thread(self._pool.join)
 
     @property
     def asked(self) -> frozenset[int]:
@@ -116,7 +127,7 @@ class AgentPool:
             for crew in self._crews.values():
                 for _ in range(min(crew.threads - crew.active, len(crew.waiting))):
                     crew.active += 1
-                    self._executor.submit(self._work, crew)
+                    self._pool.call(functools.partial(self._work, crew))
 
     async def answers(self, *, at_least: int = 0) -> list[Answer]:
         """Return the answers since the last call, waiting for `at_least` of them.
@@ -149,7 +160,10 @@ class AgentPool:
                 answer = error
             self._answered.append(answer)
             if not self._news.is_set():
-                self._loop.call_soon_threadsafe(self._news.set)
+                with contextlib.suppress(
+                    RuntimeError
+                ):  # the loop was closed after a cancellation: nothing waits for the answer
+                    self._loop.call_soon_threadsafe(self._news.set)
 
     def _answer(self, question: Question) -> Answer:
         shown = seen_by_mover(self._game, question.state, question.luck)

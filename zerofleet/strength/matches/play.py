@@ -154,7 +154,13 @@ def waiting_for(evaluator: Evaluator) -> Evaluate:
     loop = asyncio.get_running_loop()
 
     def evaluate(batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        return asyncio.run_coroutine_threadsafe(evaluator.evaluate(batch, version=version), loop).result()
+        work = evaluator.evaluate(batch, version=version)
+        try:
+            answer = asyncio.run_coroutine_threadsafe(work, loop)
+        except RuntimeError:  # the loop was closed: the match was cancelled while the agent searched
+            work.close()
+            raise
+        return answer.result()
 
     return evaluate
 
