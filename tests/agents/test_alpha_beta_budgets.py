@@ -13,7 +13,7 @@ import games
 from zerofleet.agents import make_agent
 from zerofleet.agents.budget import Budget
 from zerofleet.agents.depth_first.alpha_beta import search_moves
-from zerofleet.agents.depth_first.deepening import MAX_DEPTH, deepen
+from zerofleet.agents.depth_first.deepening import MAX_DEPTH, SearchedMoves, deepen
 from zerofleet.agents.depth_first.minimax import MinimaxSearch
 from zerofleet.errors import InvalidRequest
 
@@ -120,6 +120,53 @@ def test_the_moves_searched_at_an_interrupted_depth_count() -> None:
         search = MinimaxSearch(game, state, deepest=2)
         chosen.append(deepen(search, Budget(nodes, "nodes"), deepest=2).moves.best().tolist())
     assert [answer for answer, _ in itertools.groupby(chosen)] == [[0, 1, 2], [1, 2], [1], [2]]
+
+
+class ListedSearch:
+    """Search with given values of each move, row by row for depths 1, 2, …; a move costs one node."""
+
+    exhausted = False
+
+    def __init__(self, *values: list[float]) -> None:
+        self.nodes = 0
+        self._values = values
+        self._row = values[0]
+        self._order = np.arange(len(values[0]), dtype=np.int16)
+        self._reached = 0
+
+    def begin(self, depth: int, order: np.ndarray | None) -> None:
+        """Begin with the moves in this order."""
+        self._row = self._values[depth - 1]
+        self._order = self._order if order is None else order
+        self._reached = 0
+
+    def run(self, quota: int) -> bool:
+        """Reach so many more moves."""
+        count = min(quota, len(self._order) - self._reached)
+        self._reached += count
+        self.nodes += count
+        return self._reached == len(self._order)
+
+    def found(self) -> SearchedMoves:
+        """Return the moves reached."""
+        actions = self._order[: self._reached]
+        return SearchedMoves(actions, np.array([self._row[action] for action in actions], dtype=np.float64), self.nodes)
+
+
+def test_a_move_proved_lost_at_an_interrupted_depth_is_not_chosen_while_others_are_open() -> None:
+    """The search reaches, best first, the moves 1 and 3, which lose, and then 0, which does not."""
+    chosen = []
+    for nodes in range(5, 11):
+        search = ListedSearch([0.1, 0.75, -1.0, 0.5, 0.0], [0.25, -1.0, -1.0, -1.0, 0.0])
+        moves = deepen(search, Budget(nodes, "nodes"), deepest=2).moves
+        chosen.append((moves.best().tolist(), float(moves.values.max())))
+    assert chosen == [([1], 0.75), ([3], 0.5), ([0], 0.1), ([0], 0.25), ([0], 0.25), ([0], 0.25)]
+
+
+def test_where_only_lost_moves_are_left_the_moves_of_an_interrupted_depth_count() -> None:
+    search = ListedSearch([-1.0, 0.5, -1.0], [-1.0, -1.0, -1.0])
+    moves = deepen(search, Budget(4, "nodes"), deepest=2).moves
+    assert (moves.best().tolist(), moves.values.tolist()) == ([1], [-1.0])
 
 
 @pytest.mark.parametrize("algorithm", ["minimax", "negascout"])

@@ -3,7 +3,8 @@
     found = deepen(search, Budget.parse("50ms", ...), deepest=60)
 
 A search runs in slices, so that a time budget is exceeded by at most one slice, a hundredth of it. The first depth is always
-completed. The moves searched at an interrupted depth count, since its first move is the best one of the previous depth.
+completed. The moves searched at an interrupted depth count, since its first move is the best one of the previous depth; if all
+of them lose, the others count with their values of the previous depth.
 
 Deepening stops early when the tree is exhausted, when a win is proven (the quickest winning moves are then the best) or when
 all moves lose (the moves that were best at the previous depth are then returned).
@@ -139,9 +140,14 @@ def _is_decided(search: SlicedSearch, settled: SearchedMoves) -> bool:
 def _merged(settled: SearchedMoves, latest: SearchedMoves) -> SearchedMoves:
     """Return the moves searched at an interrupted depth, and those of the others that were best at the previous one.
 
-    Only the latter have exact values: they tied with the move that was searched first.
+    Only the latter have exact values: they tied with the move that was searched first. Where every searched move loses, the
+    result is the others that are not known to lose, if any, with the values or bounds of the previous depth.
     """
-    kept = np.isin(settled.actions, settled.best()) & ~np.isin(settled.actions, latest.actions)
+    others = ~np.isin(settled.actions, latest.actions)
+    open_moves = others & (settled.values > _LOST)
+    if len(latest.values) > 0 and latest.values.max() <= _LOST and open_moves.any():
+        return SearchedMoves(settled.actions[open_moves], settled.values[open_moves], latest.nodes)
+    kept = np.isin(settled.actions, settled.best()) & others
     return SearchedMoves(
         np.concatenate([latest.actions, settled.actions[kept]]),
         np.concatenate([latest.values, settled.values[kept]]),
