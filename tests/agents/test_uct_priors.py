@@ -118,6 +118,16 @@ def test_prior_visits_count_in_selection_and_not_as_simulations() -> None:
     assert root.values[:4] == pytest.approx(-0.9)
 
 
+@pytest.mark.parametrize("confidence", [0.01, 0.1, 1.0])
+def test_the_first_simulation_follows_the_priors_however_small_the_confidence(confidence: float) -> None:
+    def priors(position: State, actions: np.ndarray) -> np.ndarray:
+        return np.where(actions == 4, 0.9, -0.9)
+
+    search = UctSearch(GAME, games.new_state(GAME), plan_for(GAME, confidence=confidence), seed=1, priors=priors)
+    search.run(1)
+    assert search.root().visits.tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0]
+
+
 def test_all_moves_of_a_position_are_evaluated_in_one_request() -> None:
     asked: list[int] = []
 

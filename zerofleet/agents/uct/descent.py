@@ -111,7 +111,7 @@ def choose(tree: Tree, plan: UctPlan, node: int, visits: int) -> int:
         tree.edges[edge, ACTION] = action
         tree.nodes[node, TRIED] = tried + 1
         return int(edge)
-    spread = 2.0 * math.log(visits + plan.confidence * count)
+    spread = 2.0 * math.log(max(1.0, visits + plan.confidence * count))  # no simulation, little confidence: the priors alone
     best, best_bound = start, -np.inf
     for edge in range(start, start + count):
         own = tree.edges[edge, VISITS] + plan.confidence
