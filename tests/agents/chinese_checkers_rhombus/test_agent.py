@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from zerofleet.agents import make_agent
 from zerofleet.agents.by_game.rhombus import RhombusSearchAgent
 from zerofleet.agents.by_game.rhombus.evaluation import WIN, cell_values, expected_score, linear_weights
 from zerofleet.agents.by_game.rhombus.features import count_features, linear_score
-from zerofleet.agents.by_game.rhombus.root import run, set_frame
+from zerofleet.agents.by_game.rhombus.root import Found, run, set_frame
 from zerofleet.agents.by_game.rhombus.work import Work
 from zerofleet.errors import InvalidRequest
 
@@ -62,6 +63,22 @@ def test_the_name_has_the_options_that_differ_from_the_defaults(text: str, name:
 def test_invalid_spellings_are_refused(text: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         make_agent(text, GAME)
+
+
+def test_an_agent_with_a_time_searches_two_plies_beforehand_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code is compiled or loaded then, and not in the time of the first move."""
+    found: list[tuple[Found, object]] = []
+
+    def recording(*given: Any, **named: Any) -> Found:
+        found.append((run(*given, **named), named.get("time_s")))
+        return found[-1][0]
+
+    monkeypatch.setattr("zerofleet.agents.by_game.rhombus.agent.run", recording)
+    agent("rhombus_search:4")
+    agent("rhombus_search:1nodes")
+    assert found == []
+    agent("rhombus_search:1ms")
+    assert [(one.depth, limit_s) for one, limit_s in found] == [(2, None)]
 
 
 @pytest.mark.parametrize("game", [games.make("tic_tac_toe"), ChineseCheckersRhombus(long_hops=True)])

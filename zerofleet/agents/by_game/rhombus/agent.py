@@ -14,6 +14,7 @@ from pydantic import Field
 
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from games.core import Game, State
+from games.positions import new_state
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.budget import Budget
 from zerofleet.agents.by_game.rhombus.evaluation import cell_values, expected_score, linear_weights
@@ -128,6 +129,8 @@ class RhombusSearchAgent:
         if budget.unit == "plies" and budget.amount > MOST_PLIES:
             raise InvalidRequest(f"{self.name} is out of range; want 1 to {MOST_PLIES} plies, or a budget such as 1000ms")
         self._rooms = threading.local()
+        if budget.unit == "ms":
+            self._warm_up(game)
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
@@ -147,6 +150,12 @@ class RhombusSearchAgent:
         work.control[0].limit = amount if unit == "nodes" else _NO_LIMIT
         depths = self._depths() if unit == "plies" else range(1, _DEEPEST + 1)
         return run(game, state, work, depths, time_s=amount / 1000 if unit == "ms" else None)
+
+    def _warm_up(self, game: ChineseCheckersRhombus) -> None:
+        """Compile or load the search, so that the first move has its full time."""
+        work = searcher_room(game, self.options, 2)
+        work.control[0].limit = _NO_LIMIT
+        run(game, new_state(game), work, (1, 2))
 
     def _depths(self) -> list[int]:
         """Return the depths of the preliminary search, if any, and of the main search."""
