@@ -7,7 +7,10 @@ from games import core, positions
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from games.chinese_checkers.rhombus.board import words_of
 from zerofleet.agents import make_agent
+from zerofleet.agents.budget import Budget
+from zerofleet.agents.by_game.rhombus import RhombusSearchAgent, SearchOptions
 from zerofleet.agents.by_game.rhombus.homing import have_passed, shortest_way
+from zerofleet.agents.by_game.rhombus.root import run
 
 GAME = ChineseCheckersRhombus()
 GOAL = [r * 9 + c for r in range(9) for c in range(9) if r + c >= 13]
@@ -106,6 +109,39 @@ def test_both_players_find_the_same_way():
 
 def test_a_search_without_enough_nodes_finds_nothing():
     assert shortest_way(GAME, scrambled(2, 3), most_nodes=1) is None
+
+
+class TickingClock:
+    """A clock on which each look takes a millisecond."""
+
+    def __init__(self):
+        self.looks = 0
+
+    def __call__(self):
+        self.looks += 1
+        return self.looks / 1000
+
+
+def test_a_search_whose_time_is_over_finds_nothing():
+    clock = TickingClock()
+    state = scrambled(2, 3)
+    assert shortest_way(GAME, state, most_nodes=100_000, ends_s=0.003, clock=clock) is None
+    assert clock.looks == 3
+    way = shortest_way(GAME, state, most_nodes=100_000, ends_s=60.0, clock=clock)
+    assert way == shortest_way(GAME, state, most_nodes=100_000)
+
+
+def test_the_exact_endgame_keeps_the_time_budget_and_leaves_half_of_it_to_the_search(monkeypatch):
+    agent = RhombusSearchAgent(GAME, Budget(6, "ms"), SearchOptions(endgame="exact"), clock=TickingClock())
+    limits = []
+
+    def recording(*given, time_s):
+        limits.append(time_s)
+        return run(*given, time_s=time_s)
+
+    monkeypatch.setattr("zerofleet.agents.by_game.rhombus.agent.run", recording)
+    agent.choose(GAME, scrambled(2, 3), np.random.default_rng(1))
+    assert limits == [pytest.approx(0.002)]  # the exact search ended at its third look, and a fourth told its time
 
 
 def test_armies_that_have_not_passed_are_left_to_the_search():

@@ -6,7 +6,10 @@ moves or on the calling thread; with a time limit it depends on the machine.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+from collections.abc import Callable
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
@@ -33,6 +36,7 @@ MOST_PLIES = 8
 
 _DEEPEST = 24  # plies, limit within a budget of nodes or time
 _NO_LIMIT = 2**62
+_SHARE_OF_WAY = 0.5  # of a time budget, for the search of the shortest way; the usual search has the rest where it finds none
 
 Switch: TypeAlias = Literal["on", "off"]
 
@@ -70,7 +74,7 @@ class SearchOptions(AgentOptions):
     endgame: Literal["search", "exact"] = "search"
     """Play once all pieces have passed each other. `exact`: a shortest way home, where one is found within `endgame_nodes`."""
     endgame_nodes: int = Field(default=20_000, ge=1, le=10_000_000)
-    """Positions visited by the search of the shortest way."""
+    """Positions visited by the search of the shortest way, which a time budget may end before."""
 
     def values(self, name: str) -> int:
         """Return the index of an option's value among its allowed values."""
@@ -117,8 +121,18 @@ def searcher_room(game: ChineseCheckersRhombus, options: SearchOptions, plies: i
 class RhombusSearchAgent:
     """Searches to a fixed depth, or deepens iteratively within a budget of nodes or milliseconds."""
 
-    def __init__(self, game: Game, budget: Budget, options: SearchOptions | None = None) -> None:
-        """Create the agent; raises `InvalidRequest` for another game or one with long hops."""
+    def __init__(
+        self,
+        game: Game,
+        budget: Budget,
+        options: SearchOptions | None = None,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Create the agent; raises `InvalidRequest` for another game or one with long hops.
+
+        `clock`: time in seconds, of the search of a shortest way.
+        """
         self.options = SearchOptions() if options is None else options
         self.budget = budget
         self.name = canonical_name("rhombus_search", str(budget), self.options)
@@ -129,33 +143,38 @@ class RhombusSearchAgent:
         if budget.unit == "plies" and budget.amount > MOST_PLIES:
             raise InvalidRequest(f"{self.name} is out of range; want 1 to {MOST_PLIES} plies, or a budget such as 1000ms")
         self._rooms = threading.local()
+        self._clock = clock
         if budget.unit == "ms":
             self._warm_up(game)
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
         rhombus = cast("ChineseCheckersRhombus", game)
+        began_s = self._clock()
         if self.options.endgame == "exact" and have_passed(rhombus, state):
-            way = shortest_way(rhombus, state, most_nodes=self.options.endgame_nodes)
+            ends_s = began_s + _SHARE_OF_WAY * self.budget.amount / 1000 if self.budget.unit == "ms" else math.inf
+            way = shortest_way(rhombus, state, most_nodes=self.options.endgame_nodes, ends_s=ends_s, clock=self._clock)
             if way is not None:
                 return Choice(way.moves[0], way.nodes)
-        found = self.search(rhombus, state)
+        found = self.search(rhombus, state, spent_s=self._clock() - began_s)
         value = expected_score(found.score, _level(self.options))
         return Choice(int(rng.choice(found.actions)), found.nodes, value)
 
-    def search(self, game: ChineseCheckersRhombus, state: State) -> Found:
-        """Return the best moves of a position that is not over."""
+    def search(self, game: ChineseCheckersRhombus, state: State, *, spent_s: float = 0.0) -> Found:
+        """Return the best moves of a position that is not over. `spent_s`: part of a time budget that is spent already."""
         work = self._room(game)
         amount, unit = self.budget.amount, self.budget.unit
         work.control[0].limit = amount if unit == "nodes" else _NO_LIMIT
         depths = self._depths() if unit == "plies" else range(1, _DEEPEST + 1)
-        return run(game, state, work, depths, time_s=amount / 1000 if unit == "ms" else None)
+        return run(game, state, work, depths, time_s=max(0.0, amount / 1000 - spent_s) if unit == "ms" else None)
 
     def _warm_up(self, game: ChineseCheckersRhombus) -> None:
         """Compile or load the search, so that the first move has its full time."""
         work = searcher_room(game, self.options, 2)
         work.control[0].limit = _NO_LIMIT
         run(game, new_state(game), work, (1, 2))
+        if self.options.endgame == "exact":
+            shortest_way(game, new_state(game), most_nodes=1)
 
     def _depths(self) -> list[int]:
         """Return the depths of the preliminary search, if any, and of the main search."""

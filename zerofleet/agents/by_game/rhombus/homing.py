@@ -9,6 +9,8 @@ Cells are numbered from the mover's own corner; a side is a pair of words (`game
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
@@ -45,19 +47,26 @@ def have_passed(game: ChineseCheckersRhombus, state: State) -> bool:
     return min(map(level, mine)) > max(map(level, other))
 
 
-def shortest_way(game: ChineseCheckersRhombus, state: State, *, most_nodes: int) -> Way | None:
+def shortest_way(
+    game: ChineseCheckersRhombus,
+    state: State,
+    *,
+    most_nodes: int,
+    ends_s: float = math.inf,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Way | None:
     """Return a shortest way home for the player to move, the same one at each call.
 
-    None if it is not found within `most_nodes` visited positions.
+    None if it is not found within `most_nodes` visited positions, or before `clock` shows `ends_s`.
     """
     mine, other = _cells(game, state)
-    search = _Search(words_of(other), most_nodes)
+    search = _Search(words_of(other), most_nodes, ends_s, clock)
     start = words_of(mine)
     fewest = _outside(start)
     try:
         while (found := search.below(start, fewest)) is None:
             fewest += 1
-    except _OutOfNodesError:
+    except _OutOfBudgetError:
         return None
     return Way(tuple(found), search.nodes)
 
@@ -84,8 +93,8 @@ def way_finder(game: Game, *, most_nodes: int) -> Callable[[Game, State], tuple[
     return find
 
 
-class _OutOfNodesError(Exception):
-    """The search has visited as many positions as it may; never leaves this module."""
+class _OutOfBudgetError(Exception):
+    """The search has visited as many positions as it may, or its time is over; never leaves this module."""
 
 
 @dataclass(slots=True)
@@ -94,6 +103,8 @@ class _Search:
 
     obstacles: _Side
     most_nodes: int
+    ends_s: float
+    clock: Callable[[], float]
     nodes: int = 0
     too_few: dict[_Side, int] = field(default_factory=dict)
     """Numbers of moves that do not lead home, by position."""
@@ -105,8 +116,8 @@ class _Search:
             return []
         if _outside(side) > moves or self.too_few.get(side, 0) >= moves:
             return None
-        if self.nodes >= self.most_nodes:
-            raise _OutOfNodesError
+        if self.nodes >= self.most_nodes or self.clock() >= self.ends_s:
+            raise _OutOfBudgetError
         self.nodes += 1
         for action in self.actions(side, only_home=_outside(side) == moves):
             rest = self.below(_moved(side, action), moves - 1)
