@@ -40,6 +40,8 @@ def agent(text: str) -> RhombusSearchAgent:
         ("rhombus_search:5000nodes,ties=fixed", "rhombus_search:5000nodes,ties=fixed"),
         ("rhombus_search:6,top=6,ties=random,reductions=on", "rhombus_search:6,reductions=on,top=6"),
         ("rhombus_search:3,moves=mono,generation=channels", "rhombus_search:3,generation=channels,moves=mono"),
+        ("rhombus_search:3,presearch=1,bits=20", "rhombus_search:3,bits=20,presearch=1"),
+        ("rhombus_search:3,margin=50,reductions=on", "rhombus_search:3,reductions=on,margin=50"),
     ],
 )
 def test_the_name_has_the_options_that_differ_from_the_defaults(text: str, name: str) -> None:
@@ -58,6 +60,14 @@ def test_the_name_has_the_options_that_differ_from_the_defaults(text: str, name:
         ("rhombus_search:9", "want 1 to 8 plies, or a budget such as 1000ms"),
         ("rhombus_search:4,table=yes", "option 'table'"),
         ("rhombus_search:4,depth=3", "option 'depth'"),
+        ("rhombus_search:4,margin=50", "margin has no effect without reductions=on; omit margin"),
+        ("rhombus_search:4,endgame_nodes=100", "endgame_nodes has no effect without endgame=exact"),
+        ("rhombus_search:4,table=off,bits=20", "bits has no effect without table=on"),
+        ("rhombus_search:4,table=off,keying=exact", "keying has no effect without table=on"),
+        ("rhombus_search:4,history=off,presearch=1", "presearch has no effect without history=on"),
+        ("rhombus_search:4,history=off,exponent=next", "exponent has no effect without history=on"),
+        ("rhombus_search:50ms,presearch=3", "presearch is that of a fixed depth, such as rhombus_search:4; omit presearch"),
+        ("rhombus_search:5000nodes,presearch=2", "presearch is that of a fixed depth"),
     ],
 )
 def test_invalid_spellings_are_refused(text: str, said: str) -> None:

@@ -96,6 +96,17 @@ _ALLOWED: dict[str, tuple[str, ...]] = {
 }
 
 
+_NEEDS = {
+    "bits": ("table", "on"),
+    "keying": ("table", "on"),
+    "presearch": ("history", "on"),
+    "exponent": ("history", "on"),
+    "margin": ("reductions", "on"),
+    "endgame_nodes": ("endgame", "exact"),
+}
+"""Options without effect unless another option has this value."""
+
+
 def searcher_room(game: ChineseCheckersRhombus, options: SearchOptions, plies: int) -> Work:
     """Allocate buffers for searches `plies` deep with these options."""
     table = options.table == "on" and game.repetitions == 0
@@ -129,7 +140,7 @@ class RhombusSearchAgent:
         *,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Create the agent; raises `InvalidRequest` for another game or one with long hops.
+        """Create the agent; raises `InvalidRequest` for another game, one with long hops, or options without effect.
 
         `clock`: time in seconds, of the search of a shortest way.
         """
@@ -142,6 +153,7 @@ class RhombusSearchAgent:
             )
         if budget.unit == "plies" and budget.amount > MOST_PLIES:
             raise InvalidRequest(f"{self.name} is out of range; want 1 to {MOST_PLIES} plies, or a budget such as 1000ms")
+        self._refuse_idle_options()
         self._rooms = threading.local()
         self._clock = clock
         if budget.unit == "ms":
@@ -167,6 +179,18 @@ class RhombusSearchAgent:
         work.control[0].limit = amount if unit == "nodes" else _NO_LIMIT
         depths = self._depths() if unit == "plies" else range(1, _DEEPEST + 1)
         return run(game, state, work, depths, time_s=max(0.0, amount / 1000 - spent_s) if unit == "ms" else None)
+
+    def _refuse_idle_options(self) -> None:
+        """Raise `InvalidRequest` for options that another option or the budget leaves without effect.
+
+        Here and not in `SearchOptions`, since an ablation turns the other options on and off.
+        """
+        given = self.options.model_fields_set
+        for option, (other, value) in _NEEDS.items():
+            if option in given and getattr(self.options, other) != value:
+                raise InvalidRequest(f"{self.name}: {option} has no effect without {other}={value}; omit {option}")
+        if "presearch" in given and self.budget.unit != "plies":
+            raise InvalidRequest(f"{self.name}: presearch is that of a fixed depth, such as rhombus_search:4; omit presearch")
 
     def _warm_up(self, game: ChineseCheckersRhombus) -> None:
         """Compile or load the search, so that the first move has its full time."""
