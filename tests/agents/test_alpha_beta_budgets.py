@@ -179,6 +179,14 @@ def test_the_algorithm_changes_no_choice(algorithm: str) -> None:
         assert first.nodes <= second.nodes or algorithm == "negascout"
 
 
+@pytest.mark.parametrize("unit", ["", "nodes", "s"])
+def test_a_number_of_thousands_of_digits_is_refused(unit: str) -> None:
+    with pytest.raises(InvalidRequest, match="is not a budget; write 5 "):
+        make_agent(f"alpha_beta:{'7' * 5000}{unit}", GAME)
+    with pytest.raises(InvalidRequest, match="is out of range"):
+        make_agent(f"alpha_beta:{'7' * 100}{unit}", GAME)
+
+
 def test_unsupported_games_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="plays games of two players; chinese_checkers_star37 has 3"):
         make_agent("alpha_beta:3", games.make("chinese_checkers_star37"))

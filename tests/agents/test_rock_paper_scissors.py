@@ -98,6 +98,7 @@ def test_names_round_trip_and_other_games_are_refused(name: str) -> None:
         ("rock_paper_scissors_order:x", "needs a pattern length"),
         ("rock_paper_scissors_order:0", "the order must be between 1 and 10"),
         ("rock_paper_scissors_order:11", "the order must be between 1 and 10"),
+        ("rock_paper_scissors_order:" + "1" * 5000, "a number of 5000 digits; the order must be between 1 and 10"),
         ("rock_paper_scissors_constant", "the choice must be one of rock, paper, scissors"),
         ("rock_paper_scissors_constant:well", "the choice must be one of rock, paper, scissors"),
     ],

@@ -22,6 +22,8 @@ __all__ = [
 MAX_ORDER = 10
 """Limit of the order: longer patterns do not recur within a game."""
 
+_MOST_DIGITS = 100  # of a number: Python converts no text of some thousands
+
 
 class RockPaperScissorsOrderAgent:
     """Counters the opponent's most frequent choice after their last `order` choices, as counted in this game.
@@ -71,6 +73,10 @@ def order_from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | Non
     spelling.refuse_options()
     if not (spelling.argument.isascii() and spelling.argument.isdigit()):
         raise InvalidRequest(f"{str(spelling)!r} needs a pattern length, such as rock_paper_scissors_order:3")
+    if len(spelling.argument) > _MOST_DIGITS:
+        raise InvalidRequest(
+            f"{spelling.name} has a number of {len(spelling.argument)} digits; the order must be between 1 and {MAX_ORDER}"
+        )
     return RockPaperScissorsOrderAgent(game, int(spelling.argument))
 
 
