@@ -20,6 +20,7 @@ from ui.setting_up import DrawnPosition
 from ui.tables import Seats, Snapshot, Table, Tables
 from ui.thinking import expected_line, thinking_events
 from zerofleet.library.game_list import GameFactsList, available_games
+from zerofleet.library.hints import Outlook
 from zerofleet.library.opponents import LEAST_LIMIT_S, MOST_LIMIT_S
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
@@ -251,8 +252,8 @@ class PlayEndpoints:
         """Return the opinion on the position."""
         table = self._table(request)
         played, found = await table.advise()
-        if isinstance(found, dict):
-            return Hint(source="search of the next plies", value=None, moves=(), line=(), outlook=found)
+        if isinstance(found, Outlook):
+            return Hint(source=f"search of the next {found.plies} plies", value=None, moves=(), line=(), outlook=found.kinds)
         return await asyncio.to_thread(_hint, played, found, table.source(int(found.visits.sum())))
 
     async def seen_board(self, request: Request) -> Response:

@@ -27,7 +27,7 @@ from ui.model_servers import ModelServers
 from ui.searches import Searches
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.opening import evaluating
-from zerofleet.library.hints import outlook_kinds
+from zerofleet.library.hints import Outlook, outlook_of
 from zerofleet.library.opponents import AgentOpponent, ModelOpponent, no_model
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
@@ -188,8 +188,8 @@ class Table:
         if self._reply is not None:
             await asyncio.wait({self._reply})
 
-    async def advise(self) -> tuple[SeatedGame, RootAnalysis | dict[str, list[str]]]:
-        """Return the person's position with the opponent's search of it, or its `outlook_kinds` against an agent.
+    async def advise(self) -> tuple[SeatedGame, RootAnalysis | Outlook]:
+        """Return the person's position with the opponent's search of it, or its `outlook_of` against an agent.
 
         Raises `InvalidRequest` when it is not the person's turn, or while another hint is searched. Cancellation: nothing is
         kept.
@@ -204,7 +204,7 @@ class Table:
             if isinstance(self.opponent, ModelOpponent):
                 with self._watching(played, is_hint=True) as began:
                     return played, await self.opponent.analyse(played.moves, seed=played.seed, start=played.start, began=began)
-            return played, await self._searches.run(lambda: outlook_kinds(played.game, played.state()))
+            return played, await self._searches.run(lambda: outlook_of(played.game, played.state()))
         finally:
             self._is_advising = False
 

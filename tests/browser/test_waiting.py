@@ -44,7 +44,7 @@ def test_play_shows_a_compilation_at_the_beginning_and_at_a_hint(open_page: Open
     page.locator("#hint").click()
     expect(page.locator("#opinion")).to_have_text(f"Searching… {PROGRESS}")
     held.pop().continue_()
-    expect(page.locator("#opinion")).to_contain_text("search of the next plies")
+    expect(page.locator("#opinion")).to_contain_text("search of the next 6 plies")
 
 
 def test_a_wait_without_a_compilation_shows_the_time_that_passes(open_page: Opener) -> None:

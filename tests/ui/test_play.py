@@ -16,6 +16,7 @@ from ui.playing import _view
 from ui.searches import Searches
 from ui.tables import Seats, Table, Tables
 from zerofleet.errors import Overloaded
+from zerofleet.library.hints import Outlook
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.testing import built_in_games
 
@@ -77,6 +78,7 @@ async def test_a_hint_without_a_model_lists_moves_that_win(client):
     table = await begin(client, opponent="tic_tac_toe_rules")
     hint = (await client.get(f"/api/v1/tables/{table['id']}/hint")).json()
     assert hint["value"] is None
+    assert hint["source"] == "search of the next 6 plies"
     assert sorted(move for moves in hint["outlook"].values() for move in moves) == sorted(
         move["move"] for move in table["legal"]
     )
@@ -88,9 +90,9 @@ async def test_a_second_hint_waits_for_the_first(client, monkeypatch):
     def slow(game, state):
         began.set()
         may_end.wait()
-        return {}
+        return Outlook(6, {})
 
-    monkeypatch.setattr("ui.tables.outlook_kinds", slow)
+    monkeypatch.setattr("ui.tables.outlook_of", slow)
     first = asyncio.create_task(client.get(f"/api/v1/tables/{table['id']}/hint"))
     await asyncio.to_thread(began.wait)
     second = await client.get(f"/api/v1/tables/{table['id']}/hint")

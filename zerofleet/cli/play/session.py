@@ -26,7 +26,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.play.board import colour_board, player_name, player_style
 from zerofleet.contracts.set_options import set_options
 from zerofleet.errors import InvalidRequest, ZerofleetError
-from zerofleet.library.hints import OUTLOOK_PLIES, outlook_kinds
+from zerofleet.library.hints import outlook_of
 from zerofleet.search import RootAnalysis
 
 __all__ = ["Adviser", "Opponent", "Session"]
@@ -335,13 +335,13 @@ class Session:
 
 
 def outlook(game: Game, state: State) -> str:
-    """Return the moves that win or lose within `OUTLOOK_PLIES`: the hint without a model."""
+    """Return the moves that win or lose within a few plies: the hint without a model."""
     try:
-        kinds = outlook_kinds(game, state)
+        found = outlook_of(game, state)
     except InvalidRequest as error:
         return str(error)
-    listed = "   ".join(f"{kind}: {' '.join(moves)}" for kind, moves in kinds.items() if moves)
-    return f"within {OUTLOOK_PLIES} plies   {listed}"
+    listed = "   ".join(f"{kind}: {' '.join(moves)}" for kind, moves in found.kinds.items() if moves)
+    return f"within {found.plies} plies   {listed}"
 
 
 def hint_table(game: Game, state: State, analysis: RootAnalysis) -> Table:
