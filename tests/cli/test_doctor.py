@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +44,17 @@ def test_an_unpinned_package_version_is_a_warning(tmp_path):
     assert "(tested with 0.1)" in found.detail
     assert "typer" in found.detail
     assert checkup.check_packages(tmp_path / "absent").status == "ok"
+
+
+def test_packages_of_a_checkout_are_compared_with_its_pins(monkeypatch, tmp_path):
+    assert checkup.CONSTRAINTS == Path(__file__).parents[2] / "constraints.txt"
+    assert checkup.CONSTRAINTS.is_file()
+    packages = checkup.checks(run_dir=tmp_path)[1]
+    installed = checkup.importlib.metadata.version
+    monkeypatch.setattr(checkup.importlib.metadata, "version", lambda name: "0.1" if name == "numpy" else installed(name))
+    found = packages()
+    assert found.status == "warn"
+    assert "numpy 0.1 (tested with " in found.detail
 
 
 @pytest.mark.parametrize(("free", "status"), [(1 << 20, "fail"), (1 << 40, "ok")])

@@ -39,7 +39,7 @@ MEMORY_NEEDED_BYTES = 2 * GIB  # four processes, two of them with torch
 SHARED_MEMORY_NEEDED_BYTES = 64 * MIB  # default of a container
 CHILD_TIMEOUT_S = 120.0
 STREAM_TIMEOUT_S = 5.0
-CONSTRAINTS = Path(__file__).resolve().parents[2] / "constraints.txt"
+CONSTRAINTS = Path(__file__).resolve().parents[3] / "constraints.txt"  # of a checkout; an installed wheel has none
 
 
 @dataclass(frozen=True, slots=True)
