@@ -47,7 +47,7 @@ def test_an_unpinned_package_version_is_a_warning(tmp_path):
 
 
 def test_packages_of_a_checkout_are_compared_with_its_pins(monkeypatch, tmp_path):
-    assert checkup.CONSTRAINTS == Path(__file__).parents[2] / "constraints.txt"
+    assert Path(__file__).parents[2] / "constraints.txt" == checkup.CONSTRAINTS
     assert checkup.CONSTRAINTS.is_file()
     packages = checkup.checks(run_dir=tmp_path)[1]
     installed = checkup.importlib.metadata.version

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -13,20 +15,48 @@ from zerofleet.cli.commands import ui
 
 
 class Started:
-    """Process that ends at once; remembers its command."""
+    """Process that is told what to do at each wait: "listens", "runs", "interrupted" or an exit code; remembers its command."""
 
     commands: ClassVar[list[list[str]]] = []
+    ends: ClassVar[list[str]] = []
+    course: ClassVar[list[str | int]] = []
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], *, process_group: int) -> None:
         self.commands.append(command)
+        self.ends.clear()
+        self.announce = Path(command[command.index("--announce") + 1])
+        assert process_group == 0
 
     def __enter__(self) -> Started:
         return self
 
     def __exit__(self, *_: object) -> None: ...
 
-    def wait(self) -> int:
-        return 0
+    def terminate(self) -> None:
+        self.ends.append("SIGTERM")
+
+    def wait(self, timeout: float | None) -> int:
+        match step := self.course.pop(0):
+            case "listens":
+                self.announce.write_text('{"address": "http://127.0.0.1:9000/"}')
+                raise subprocess.TimeoutExpired("ui", timeout or 0)
+            case "runs":
+                raise subprocess.TimeoutExpired("ui", timeout or 0)
+            case "interrupted":
+                raise KeyboardInterrupt
+        return int(step)
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Return a function that sets the course of the service."""
+
+    def set_course(*course: str | int) -> type[Started]:
+        monkeypatch.setattr(Started, "course", list(course))
+        return Started
+
+    monkeypatch.setattr(ui.subprocess, "Popen", Started)
+    return set_course
 
 
 def test_a_folder_that_is_missing_and_a_directory_without_a_run_are_refused(zerofleet, tmp_path):
@@ -43,11 +73,37 @@ def test_a_missing_extra_is_named_with_its_command(zerofleet, tmp_path, monkeypa
     assert "pip install 'zerofleet[ui]'" in refused.err
 
 
-def test_the_service_is_started_with_the_folder_and_the_port(zerofleet, tmp_path, monkeypatch):
-    monkeypatch.setattr(ui.subprocess, "Popen", Started)
+def test_the_service_is_started_with_the_folder_and_the_port(zerofleet, tmp_path, started):
+    started("runs", "listens", 0)
     outcome = zerofleet("ui", "--runs", str(tmp_path), "--port", "9000")
-    assert (outcome.code, "http://127.0.0.1:9000/" in outcome.err) == (0, True)
+    assert (outcome.code, outcome.err) == (0, "serving http://127.0.0.1:9000/ until Ctrl-C\n")
     assert Started.commands[-1][:5] == [sys.executable, "-m", "ui", "--runs", str(tmp_path)]
+
+
+def test_the_address_is_named_only_after_the_service_listens(zerofleet, tmp_path, started):
+    started("runs", 2)  # as where the port is in use
+    outcome = zerofleet("ui", "--runs", str(tmp_path), "--port", "9000")
+    assert (outcome.code, outcome.err) == (2, "")
+
+
+@pytest.mark.parametrize(("course", "code"), [(("runs", "interrupted", -15), 130), (("listens", "interrupted", 0), 0)])
+def test_ctrl_c_ends_the_service_in_order_and_a_start_with_code_130(zerofleet, tmp_path, started, course, code):
+    ends = started(*course).ends
+    outcome = zerofleet("ui", "--runs", str(tmp_path))
+    assert (outcome.code, ends) == (code, ["SIGTERM"])
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.slow
+def test_a_port_in_use_is_the_only_message(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = ["ui", "--runs", str(tmp_path), "--port", str(port)]
+        program = [sys.executable, "-c", "from zerofleet.cli import main; main()"]
+        ended = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert f"cannot listen on 127.0.0.1 port {port}" in ended.stderr
+    assert "serving" not in ended.stderr
 
 
 @pytest.mark.slow

@@ -6,10 +6,12 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic_core import from_json
 
 from zerofleet.cli import screen
 from zerofleet.errors import ConfigurationError, RunDirectoryError
@@ -19,6 +21,7 @@ from zerofleet.storage.runs import read_header
 
 __all__ = ["require_pages", "ui"]
 
+LOOK_EVERY_S = 0.05
 NEEDED = ("jinja2", "starlette", "uvicorn")
 
 
@@ -47,14 +50,13 @@ def ui(
     The pages read the files of the runs: they work while a run is stopped, and show its services while it is alive.
     """
     require_pages("zerofleet ui")
-    shown, level = _checked(run_dir, runs), "warning" if port else "info"  # the log has the port that was selected
-    command = [sys.executable, "-m", "ui", *shown, "--page-host", host, "--page-port", str(port), "--log-level", level]
-    command += ["--parent-pid", str(os.getpid())]
+    command = [sys.executable, "-m", "ui", *_checked(run_dir, runs), "--page-host", host, "--page-port", str(port)]
+    command += ["--log-level", "warning", "--parent-pid", str(os.getpid())]
     if costs is not None:
         command += ["--costs", str(costs)]
-    if port:
-        screen.note(f"serving http://{f'[{host}]' if ':' in host else host}:{port}/ until Ctrl-C")
-    raise typer.Exit(_until_end(command))
+    with tempfile.TemporaryDirectory(prefix="zerofleet-") as directory:
+        code = _until_end(command, Path(directory) / "ui.json")
+    raise typer.Exit(code)
 
 
 def require_pages(command: str) -> None:
@@ -73,11 +75,32 @@ def _checked(run_dir: Path | None, runs: Path) -> list[str]:
     return ["--runs", str(runs)]
 
 
-def _until_end(command: list[str]) -> int:
-    """Run the service; Ctrl-C reaches it as well, and it ends in order."""
-    with subprocess.Popen(command) as process:
+def _until_end(command: list[str], announce: Path) -> int:
+    """Run the service and print its address once it listens; return its exit code.
+
+    Ctrl-C reaches this process alone, which sends SIGTERM: the service ends in order, or without a traceback while it starts.
+    Raises `KeyboardInterrupt` in the latter case.
+    """
+    address, is_interrupted = "", False
+    with subprocess.Popen([*command, "--announce", str(announce)], process_group=0) as process:
         while True:
             try:
-                return process.wait()
+                code = process.wait(timeout=None if address or is_interrupted else LOOK_EVERY_S)
+            except subprocess.TimeoutExpired:
+                if address := _announced(announce):
+                    screen.note(f"serving {address} until Ctrl-C")
             except KeyboardInterrupt:
-                continue
+                process.terminate()
+                is_interrupted = True
+            else:
+                if is_interrupted and not address:
+                    raise KeyboardInterrupt
+                return code
+
+
+def _announced(announce: Path) -> str:
+    """Return the address in the announce file of the service; empty before it listens."""
+    try:
+        return str(from_json(announce.read_bytes())["address"])
+    except FileNotFoundError:
+        return ""
