@@ -42,7 +42,7 @@ def told_while_compiling(monkeypatch, *, wanted):
 def test_a_long_compilation_is_announced_once_and_then_its_progress(monkeypatch):
     first, second, *_ = told_while_compiling(monkeypatch, wanted=2)
     assert first.startswith("compiling rules and search of tic_tac_toe for this machine, once")
-    assert second.startswith("compiling tic_tac_toe: 1 functions in ")
+    assert second.startswith("compiling tic_tac_toe: 1 function in ")
 
 
 def test_each_game_of_a_command_is_announced_under_its_name(monkeypatch):

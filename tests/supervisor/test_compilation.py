@@ -25,6 +25,7 @@ from zerofleet.supervisor.supervisor import Supervisor
 
 TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", None)
 WORKER = ServiceReading("worker-0", ChildState.STARTING, 14.0, 0, 1 << 20, compiling=Compilation(34, 12.0))
+COUNTED = ("0 functions", "1 function", "2 functions")
 NOW = Readings(elapsed_s=14.0, services=(WORKER,))
 
 
@@ -51,10 +52,15 @@ def test_plain_lines_come_before_the_first_game_while_a_service_compiles() -> No
     assert out.getvalue().count("worker-0 compiles: ") == 2
 
 
+def test_the_first_function_of_a_compilation_is_one() -> None:
+    assert [Compilation(n, 1.0).progress for n in (0, 1, 2)] == [f"{n} in 1 of about 20 s" for n in COUNTED]
+
+
 @pytest.mark.slow
-def test_each_compilation_of_a_child_is_reported_once(tmp_path: Path) -> None:
+def test_each_compilation_of_a_child_is_reported_once_and_none_after_the_end(tmp_path: Path) -> None:
     plan = ChildPlan("worker-0", "selfplay_worker", (), {}, tmp_path / "worker-0.json", tmp_path / "log", 1.0)
     out = io.StringIO()
+    told = "worker-0 compiles rules and search of tic_tac_toe for this machine, once; about 20 s"
     with RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=5) as directory:
         request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny")
         supervisor = Supervisor(request, directory, [plan], Console(file=out, width=200))
@@ -63,7 +69,11 @@ def test_each_compilation_of_a_child_is_reported_once(tmp_path: Path) -> None:
         for compiling in (None, WORKER.compiling, WORKER.compiling, None, WORKER.compiling):
             child.compiling = compiling
             supervisor._tell_compilations()
-    told = "worker-0 compiles rules and search of tic_tac_toe for this machine, once; about 20 s"
+        assert out.getvalue().count(told) == 2
+        child.compiling = None
+        supervisor._tell_compilations()
+        child.compiling, supervisor._is_ending = WORKER.compiling, True
+        supervisor._tell_compilations()
     assert out.getvalue().count(told) == 2
 
 

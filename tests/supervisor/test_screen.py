@@ -11,7 +11,7 @@ from rich.console import Console
 
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
 from zerofleet.supervisor import words
-from zerofleet.supervisor.child import ChildState
+from zerofleet.supervisor.child import ChildState, GaveUp
 from zerofleet.supervisor.history import History
 from zerofleet.supervisor.lines import progress_line, row
 from zerofleet.supervisor.presenter import LivePage, PlainLines, presenter
@@ -215,6 +215,21 @@ def test_the_summary_of_a_run_without_results_reports_that() -> None:
     text = summary(RunRequest("connect_four", Path("runs/a")), Readings(elapsed_s=3))
     assert "not yet: no network was promoted" in text
     assert "none yet" in text
+
+
+def test_the_summary_of_a_run_without_games_names_a_compilation_as_the_reason() -> None:
+    request = RunRequest("connect_four", Path("runs/a"))
+    told = "no game was finished: the rules were still compiling, once for this machine; the same command goes on"
+    assert told in summary(request, Readings(elapsed_s=3), was_compiling=True)
+    assert told not in summary(request, Readings(elapsed_s=3, games=1), was_compiling=True)
+    assert told not in summary(request, Readings(elapsed_s=3))
+
+
+def test_a_run_whose_service_refused_its_settings_offers_no_command_to_resume_it() -> None:
+    request = RunRequest("connect_four", Path("runs/a"), overrides={"train.learner": "sarsa_lambda"})
+    refused, died = GaveUp("trainer refused to start", is_refusal=True), GaveUp("trainer was killed 5 times in a row")
+    assert "train.learner" not in summary(request, Readings(), refused)
+    assert "train.learner=sarsa_lambda" in summary(request, Readings(), died)
 
 
 def test_plain_output_prints_events_at_once_and_progress_periodically() -> None:

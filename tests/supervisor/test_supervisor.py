@@ -18,20 +18,30 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+import games
 from ui.settings import UiSettings
+from zerofleet.contracts.gate_events import StatusChanged, Submitted
+from zerofleet.contracts.promotions import Candidate, CandidateStatus
+from zerofleet.contracts.records import encode_record
+from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import ConfigurationError, RunDirectoryError
 from zerofleet.presets import preset
 from zerofleet.presets.experiment import read_experiment
 from zerofleet.service.settings import read_settings
+from zerofleet.storage.game_log import GameLog
+from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.storage.runs import RunDirectory, RunPaths
 from zerofleet.supervisor import RunRequest, run
 from zerofleet.supervisor import child as child_module
 from zerofleet.supervisor import supervisor as module
 from zerofleet.supervisor.child import ChildPlan, GaveUp
+from zerofleet.supervisor.closing import closing_reading
 from zerofleet.supervisor.fleet import plan_fleet
 from zerofleet.supervisor.leftovers import end_leftovers
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.supervisor import Supervisor, stopped_by_signals
+from zerofleet.testing.models import MODEL, sample_files, sample_manifest
 
 Plan = Callable[..., ChildPlan]
 
@@ -163,6 +173,40 @@ async def test_a_run_ends_after_its_duration(directory: RunDirectory, plan: Plan
 
 
 @pytest.mark.slow
+async def test_the_last_reading_of_a_run_is_that_of_its_files_after_the_services_have_ended(
+    directory: RunDirectory, plan: Plan
+) -> None:
+    paths, game = directory.paths, games.make("tic_tac_toe")
+    store = DirectoryStore(paths.models)
+    version = store.publish(MODEL, sample_files(), sample_manifest())
+    async with supervising(directory, [plan("trainer", "good")], io.StringIO(), duration_s=0.1) as ended:
+        store.write_champion(MODEL, version, epoch=1, reason="the first")  # as a service does that is still ending
+        submitted = Submitted(version=version, manifest_sha256=store.manifest_sha256(MODEL, version))
+        promoted = StatusChanged(version=version, status=CandidateStatus.PROMOTED, reason="the first")
+        EventJournal(paths.gatekeeper / JOURNAL_FILE, model=MODEL).rewrite([submitted, promoted])
+        uid, played = f"{7:032x}", random_game(game, 7)
+        with GameLog.open(paths.replay, writer=True) as log:
+            log.append([(uid, encode_record(played, worker_id="worker-0", uid=uid, finished_at_ms=1_800_000_000_000))])
+    _, last = ended.result()
+    assert last.champion is not None
+    assert (last.champion.version, [one.version for one in last.candidates], last.games_stored) == (version, [version], 1)
+
+
+def test_the_last_reading_stays_where_files_cannot_be_read(directory: RunDirectory) -> None:
+    last = Readings(games_stored=3, candidates=(Candidate(MODEL, 1, CandidateStatus.QUEUED),))
+    assert closing_reading(last, directory.paths, games.make("tic_tac_toe")) == last
+
+
+@pytest.mark.slow
+async def test_a_refusal_to_start_is_distinguished_from_deaths(directory: RunDirectory, plan: Plan) -> None:
+    async with supervising(directory, [plan("trainer", "refuses")], io.StringIO()) as ended:
+        pass
+    failure, _ = ended.result()
+    assert failure is not None
+    assert failure.is_refusal
+
+
+@pytest.mark.slow
 async def test_a_child_that_is_given_up_ends_the_run_and_all_children(
     directory: RunDirectory, plan: Plan, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +217,7 @@ async def test_a_child_that_is_given_up_ends_the_run_and_all_children(
     failure, _ = ended.result()
     assert failure is not None
     assert "trainer was killed by SIGKILL 5 times in a row" in str(failure)
+    assert not failure.is_refusal
     assert out.getvalue().count("restarting") == 4
     assert ends(notes) == ["inference"]
 

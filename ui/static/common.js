@@ -100,7 +100,7 @@ export function patientlyUntil(say, compilation) {
 }
 
 const compiled = ({ functions, seconds, expected_s: expected }) =>
-  `Rules and search compile for this machine, once: ${functions} functions in ${Math.round(seconds)} ${seconds < expected ? `of about ${expected} s` : `s; an idle machine takes about ${expected} s`}.`;
+  `Rules and search compile for this machine, once: ${functions} function${functions === 1 ? "" : "s"} in ${Math.round(seconds)} ${seconds < expected ? `of about ${expected} s` : `s; an idle machine takes about ${expected} s`}.`;
 
 const fill = (node, attributes, children) => {
   for (const [name, value] of Object.entries(attributes)) {

@@ -60,7 +60,8 @@ class _Announcer(event.Listener):
                 screen.note(f"compiling {announcement(game)}")
                 told_s = spent_s
             elif told_s and spent_s - told_s >= TELL_EVERY_S:
-                screen.note(f"compiling {game}: {self._functions} functions in {spent_s:.0f} s")
+                plural = "" if self._functions == 1 else "s"
+                screen.note(f"compiling {game}: {self._functions} function{plural} in {spent_s:.0f} s")
                 told_s = spent_s
 
 

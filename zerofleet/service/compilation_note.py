@@ -37,7 +37,7 @@ class Compilation(NamedTuple):
     @property
     def progress(self) -> str:
         """Progress as text: `34 functions in 12 of about 20 s`; without the expectation once it is exceeded."""
-        return f"{self.functions} functions in {self.time}"
+        return f"{self.functions} function{'' if self.functions == 1 else 's'} in {self.time}"
 
     @property
     def time(self) -> str:

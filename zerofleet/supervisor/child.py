@@ -43,6 +43,11 @@ _TAIL_BYTES = 64 << 10
 class GaveUp(ZerofleetError):
     """Service that cannot be kept running; the text has its exit status and the end of its log."""
 
+    def __init__(self, text: str, *, is_refusal: bool = False) -> None:
+        """`is_refusal`: whether the service refused to start."""
+        super().__init__(text)
+        self.is_refusal = is_refusal
+
 
 class ChildState(StrEnum):
     """State of a child."""
@@ -207,7 +212,8 @@ class Child:
             often = "" if refused else f" {self._quick_deaths} times in a row"
             raise GaveUp(
                 f"{self.plan.name} {how}{often}; the end of its log ({self.plan.log}):\n\n"
-                + "\n".join(f"  {line}" for line in log_tail(self.plan.log))
+                + "\n".join(f"  {line}" for line in log_tail(self.plan.log)),
+                is_refusal=refused,
             )
         pause_s = self._backoff.next_s()
         self._say(f"{self.plan.name} {how}{_reason(self.plan, self._log_begins)}; restarting in {pause_s:g} s")

@@ -27,7 +27,7 @@ from zerofleet.supervisor.processor_time import ProcessorTime
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 from zerofleet.supervisor.servers import ServerMeter, is_server
 
-__all__ = ["Observer", "Watched"]
+__all__ = ["Observer", "Watched", "is_passed_over"]
 
 TREND_EVERY_S = 5.0
 TREND_POINTS = 60
@@ -190,7 +190,7 @@ class Observer:
         return fresh
 
     def _announce_decisions(self, fresh: Sequence[Candidate]) -> None:
-        decided = {(c.version, c.status): c for c in fresh if c.status.settled and not _passed_over(c)}
+        decided = {(c.version, c.status): c for c in fresh if c.status.settled and not is_passed_over(c)}
         if self._announced is None:  # verdicts of earlier sessions, and those before it was attached, are not news
             self._announced = set(decided) if self._is_attached or len(decided) > 1 else set()
         for verdict in sorted(decided.keys() - self._announced):
@@ -280,7 +280,7 @@ class Observer:
         """Return the candidates without those passed over, except the champion and the one that is being measured."""
         measured = round(self._page("gatekeeper").total("zerofleet_gate_candidate_version"))
         kept = {measured, self._champion.version if self._champion else 0}
-        return [c for c in self._candidates if c.version in kept or not _passed_over(c)]
+        return [c for c in self._candidates if c.version in kept or not is_passed_over(c)]
 
     def _promoted_for_s(self) -> dict[int, float]:
         known = {one.version: self._promoted_at_s.get(one.version) for one in self._shown()}
@@ -329,7 +329,7 @@ def _memory(pid: int | None) -> int:
         return 0
 
 
-def _passed_over(candidate: Candidate) -> bool:
+def is_passed_over(candidate: Candidate) -> bool:
     """Return whether a candidate was promoted at once and not measured: several a minute in mode `watch`, and no news."""
     return candidate.status is CandidateStatus.TRIAL or (
         candidate.status is CandidateStatus.UNPROVEN and candidate.match is None

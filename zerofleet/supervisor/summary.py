@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from zerofleet.contracts.promotions import Candidate, Rung
 from zerofleet.contracts.set_options import set_options
+from zerofleet.supervisor.child import GaveUp
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.request import RunRequest
 from zerofleet.supervisor.words import clock, count, rating, share
@@ -15,13 +16,19 @@ __all__ = ["summary"]
 
 CANDIDATES_SHOWN = 5
 _LABEL_WIDTH = 12
+_STILL_COMPILING = "no game was finished: the rules were still compiling, once for this machine; the same command goes on"
 
 
-def summary(request: RunRequest, last: Readings) -> str:
-    """Return the closing lines of a run: work done, results, and the commands to play and to resume."""
+def summary(request: RunRequest, last: Readings, failure: GaveUp | None = None, *, was_compiling: bool = False) -> str:
+    """Return the closing lines of a run: work done, results, and the commands to play and to resume.
+
+    A service that has refused its settings would refuse them again, so there is no command to resume such a run.
+    `was_compiling`: whether a service compiled rules when the run was stopped.
+    """
     lines = [
         ("ran for", clock(last.elapsed_s)),
         ("games", f"{count(last.games)} in this session, {count(max(last.games_stored, 0))} stored in the run"),
+        *([("", _STILL_COMPILING)] if was_compiling and not last.games else []),
         ("learning", _learning(last)),
         ("champion", _champion(last)),
         *_ladder(last),
@@ -30,7 +37,7 @@ def summary(request: RunRequest, last: Readings) -> str:
         ("", ""),
         ("play it", _play(request) if last.champion else "not yet: no network was promoted"),
         ("look at it", request.look_command()),
-        ("resume", request.command()),
+        *([] if failure is not None and failure.is_refusal else [("resume", request.command())]),
     ]
     return "\n".join(f"  {label:<{_LABEL_WIDTH}}{text}".rstrip() for label, text in lines)
 

@@ -37,6 +37,7 @@ from zerofleet.service.settings import inherited_environment
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.runs import RunDirectory, RunHeader
 from zerofleet.supervisor.child import Child, ChildPlan, GaveUp
+from zerofleet.supervisor.closing import closing_reading
 from zerofleet.supervisor.device_check import require_devices
 from zerofleet.supervisor.fleet import PAGES, plan_fleet
 from zerofleet.supervisor.history import History
@@ -68,7 +69,8 @@ def run(request: RunRequest, console: Console | None = None) -> int:
     with supervising(request, console, terminal_keyboard()) as supervisor:
         failure, last = asyncio.run(_run_until_signal(supervisor))
     with contextlib.suppress(OSError, SystemExit):
-        console.print(f"\n{summary(request, last)}\n", markup=False, highlight=False, soft_wrap=True)
+        text = summary(request, last, failure, was_compiling=supervisor.was_compiling)
+        console.print(f"\n{text}\n", markup=False, highlight=False, soft_wrap=True)
     if failure is not None:
         sys.stderr.write(f"error: {failure}\n")
         return EXIT_FAILED
@@ -146,10 +148,13 @@ class Supervisor:
         self._last = Readings()
         self._pages_at = ""
         self._compiling: set[str] = set()  # names of the services that compile
+        self._is_ending = False
+        self.was_compiling = False
+        """Whether a service compiled rules when the services were stopped."""
         self._began_s = time.monotonic()
 
     async def run(self) -> tuple[GaveUp | None, Readings]:
-        """Start all services, watch and drain them; return the failure, if any, and the last reading.
+        """Start all services, watch and drain them; return the failure, if any, and the state of the run after that.
 
         Cancellation: every child is killed.
         """
@@ -157,7 +162,7 @@ class Supervisor:
             if not self._request.has_pages:
                 self._tell(f"to see this run in a browser: {self._request.look_command()}")
             await self._run_services()
-        return self._failure, self._last
+        return self._failure, closing_reading(self._last, self._directory.paths, self._request.build_game())
 
     def stop(self, reason: str) -> None:
         """Drain the services, or kill what has not ended at the second call; `reason` is shown. In the event loop of `run`."""
@@ -180,6 +185,7 @@ class Supervisor:
                 watching = group.create_task(self._watch(observer))
                 hurrying = group.create_task(self._kill_when_hurried())
                 await self._until_end()
+                self._is_ending, self.was_compiling = True, any(child.compiling is not None for child in self._children)
                 await self._drain()
                 watching.cancel()
                 hurrying.cancel()
@@ -237,7 +243,9 @@ class Supervisor:
             await asyncio.sleep(next_look_s - loop.time())
 
     def _tell_compilations(self) -> None:
-        """Report each service that compiles, once a compilation."""
+        """Report each service that compiles, once a compilation, until the services are stopped."""
+        if self._is_ending:
+            return
         compiling = {child.name for child in self._children if child.compiling is not None}
         for name in sorted(compiling - self._compiling):
             self._tell(f"{name} compiles {announcement(self._request.game)}")
