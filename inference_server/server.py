@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -47,6 +48,7 @@ from zerofleet.rpc.security.credentials import plain, token_table
 from zerofleet.rpc.security.interceptors import RoleInterceptor
 from zerofleet.rpc.security.ports import bind
 from zerofleet.service.lifecycle import Service
+from zerofleet.storage.run_paths import RunPaths
 from zerofleet.telemetry import metrics
 
 __all__ = ["RunningServer", "follow_front_ends", "open_server", "serve"]
@@ -150,6 +152,7 @@ async def open_server(
 
 async def serve(service: Service, settings: ServerSettings) -> None:
     """Run until shutdown; see `zerofleet.service.lifecycle`."""
+    _note_absent(settings)
     async with open_server(settings, starting=True) as server:
         await server.plane.registry.serve_champions()
         if not server.lost.done():  # else a load has found the device lost: no client may be sent here
@@ -161,6 +164,16 @@ async def serve(service: Service, settings: ServerSettings) -> None:
             gc.freeze()  # these objects live as long as the process; a scan of those of torch stalls calls for 0.2 s
             service.ready(server.address)
         await _until_end(service, server)
+
+
+def _note_absent(settings: ServerSettings) -> None:
+    """Log that the folder of the models does not exist yet: its path is misspelt, or its run begins later."""
+    own = str(RunPaths(settings.run_dir).models)
+    folder = settings.run_dir if str(settings.model_store) == own else settings.model_store
+    if isinstance(folder, Path) and not folder.exists():
+        log.warning(
+            "models.absent", path=str(folder), advice="the folder does not exist yet; the server waits for models in it"
+        )
 
 
 async def _until_end(service: Service, server: RunningServer) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from games import core
 from games.core import Game, State, make
+from games.errors import GameError
 from games.kit.bits import unpack
 from games.kit.randomness import uniform_int
 from games.notation import legal_names
@@ -92,7 +93,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             path.write_text(remake(path.read_text()))
         return
     parameters = dict(pair.split("=", maxsplit=1) for pair in options.set)
-    sys.stdout.write(transcript(make(options.game, **parameters), options.seed))
+    try:
+        game = make(options.game, **parameters)
+    except GameError as error:
+        parser.error(str(error))
+    sys.stdout.write(transcript(game, options.seed))
 
 
 if __name__ == "__main__":

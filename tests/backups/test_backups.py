@@ -588,3 +588,14 @@ def test_a_half_restored_directory_takes_no_other_backup(run, backups, tmp_path)
     assert zerofleet("restore", first, root, crash_at="restore_moved:2").returncode == -signal.SIGKILL
     with pytest.raises(RunDirectoryError, match="is being restored from another backup"):
         restore_backup(second, root)
+
+
+def test_a_folder_of_backups_is_refused_with_the_name_of_the_newest(run, backups, tmp_path):
+    save_backup(run, backups)
+    newest = save_backup(run, backups)
+    with pytest.raises(RunDirectoryError, match=f"is a folder of backups; name one of them, the newest is {newest}$"):
+        verify_backup(backups)
+    with pytest.raises(RunDirectoryError, match=r"\(there is no such folder\); name one"):
+        verify_backup(tmp_path / "absent")
+    with pytest.raises(RunDirectoryError, match=r"\(No such file or directory\); name one that has a backup.json"):
+        verify_backup(run)

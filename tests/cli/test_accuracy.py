@@ -52,6 +52,7 @@ def test_a_perfect_player_keeps_every_value_and_a_random_one_does_not(zerofleet)
 def test_the_accuracy_table_groups_plies_into_bands(zerofleet):
     outcome = zerofleet("accuracy", "greedy", "--game", "tic_tac_toe", "--positions", "30")
     assert outcome.code == 0
+    assert outcome.err.splitlines()[0] == "tic_tac_toe, 30 random and 30 self-play positions"
     assert "greedy, as it is, positions of random games" in outcome.out
     assert "greedy, as it is, positions of self-play games" in outcome.out
     lines = [line.split() for line in outcome.out.splitlines()]
@@ -69,6 +70,7 @@ def test_positions_of_a_file_replace_random_and_self_play_games(zerofleet, tmp_p
     assert part["all"]["exact"]["count"] == part["all"]["exact"]["of"] == part["all"]["decided"]["of"]
     table = zerofleet("accuracy", "perfect", "--from", str(path), *small)
     assert "perfect, as it is, positions of the file" in table.out
+    assert table.err.splitlines()[0] == "connect_four rows=4 columns=4, 3 positions"
     wrong = zerofleet("accuracy", "perfect", "--from", str(tmp_path / "none.txt"), *small)
     assert (wrong.code, wrong.out) == (2, "")
 

@@ -56,6 +56,21 @@ def test_the_table_has_a_line_for_each_period(zerofleet, run):
     assert " ".join(second.split()) == f"1.00 40.0 % 10.0 % 5.0 % 10.0 % 0.85 nat {dash} {dash} 20.0 25.0 % {dash} {dash}"
 
 
+def test_the_periods_of_a_run_of_less_than_an_hour_are_in_minutes(zerofleet, run):
+    path = run / "metrics" / "run.jsonl"
+    path.write_text("".join(f"{line}\n" for line in path.read_text().splitlines()[:2]))
+    header, *rows = zerofleet("curves", "--run-dir", str(run), "--points", "2").out.splitlines()
+    assert header.split()[0] == "minutes"
+    assert rows[-1].split()[0] == "6.0"
+
+
+def test_a_run_without_a_game_has_a_sentence_in_place_of_a_table(zerofleet, run):
+    row = {"at": "2026-11-22T10:00:00+00:00", "ended_result": 0, "target_entropy": None}
+    lines = [json.dumps({**row, "elapsed_s": elapsed_s}) for elapsed_s in (1.0, 9.0)]
+    (run / "metrics" / "run.jsonl").write_text("\n".join(lines) + "\n")
+    assert zerofleet("curves", "--run-dir", str(run)).out == "no games yet\n"
+
+
 def test_json_has_the_series_of_the_page_without_nan(zerofleet, run):
     said = zerofleet("curves", "tic_tac_toe", "--run-dir", str(run), "--points", "4", "--json").json()
     found = {one["name"]: one for one in said["series"]}

@@ -1,11 +1,18 @@
+import importlib
+import os
+import re
 import shutil
+import signal
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from games.core import make
 from zerofleet.evaluators.uniform import UniformEvaluator
-from zerofleet.strength.matches import MatchTerms, Player, SeatTally, Standing, summarise
+from zerofleet.strength.matches import FixedGames, MatchTerms, Player, SeatTally, Standing, summarise
+
+match_command = importlib.import_module("zerofleet.cli.commands.match")
 
 
 def without_times(said):
@@ -159,7 +166,7 @@ def test_champions_of_two_runs_meet(zerofleet, run_with_champion, tmp_path):
 def test_a_run_after_the_name_of_a_model_must_exist_and_suits_matches_alone(zerofleet, run_with_champion, tmp_path):
     absent = zerofleet("match", f"champion@{tmp_path}/absent", f"champion@{run_with_champion}")
     assert absent.code == 2
-    assert "absent is not a run directory" in absent.err
+    assert f"there is no folder {tmp_path}/absent" in absent.err
     own = f"champion@{run_with_champion}"
     equal = zerofleet("match", own, f"champion@{run_with_champion}/../{run_with_champion.name}", "--games", "2")
     assert "cannot play itself" in equal.err
@@ -197,6 +204,50 @@ def test_the_elo_of_a_match_won_outright_is_null_in_json():
     assert clean.elo is None
     assert clean.elo_high is None
     assert clean.elo_low > -400
+
+
+def test_a_match_names_its_game_and_its_number_of_games(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "5")
+    assert zerofleet(*words).err.splitlines()[0] == "tic_tac_toe, 6 games"
+    assert zerofleet(*words, "--sprt", "0,100").err.splitlines()[0] == "tic_tac_toe, at most 6 games"
+    assert "games" not in zerofleet(*words, "--json").err
+
+
+def test_a_champion_without_a_game_and_without_a_run_states_the_game_that_was_taken(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words in (("match", "champion", "random"), ("accuracy", "champion"), ("accuracy", "random", "--stored")):
+        refused = zerofleet(*words)
+        assert refused.code == 2
+        assert "error: no --game given, so connect_four: there is no run of connect_four in" in refused.err
+    assert "no --game given" not in zerofleet("match", "champion", "random", "--game", "connect_four").err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_interrupted_match_shows_the_result_so_far(zerofleet, tmp_path, monkeypatch, as_json):
+    def interrupt(board, rule):
+        if board.groups >= 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return ""
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(match_command, "_remark", interrupt)
+    words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "4000", *(["--json"] if as_json else []))
+    outcome = zerofleet(*words)
+    assert outcome.code == 130
+    assert re.fullmatch(r"interrupted after \d+ of 4,000 games", outcome.err.splitlines()[-1])
+    assert ("perfect on" in outcome.out) is not as_json
+
+
+def test_a_match_interrupted_before_its_first_game_has_no_result(capsys):
+    match_command._show_interrupted([], 40, json=False)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "interrupted after 0 of 40 games\n")
+
+
+def test_the_remark_of_a_match_names_its_share_of_the_points():
+    board = SimpleNamespace(groups=1, standing=lambda: SimpleNamespace(share=0.9375))
+    assert match_command._remark(board, FixedGames()) == "93.8 % of points"
 
 
 def test_a_player_plays_itself_only_with_control(zerofleet, tmp_path, monkeypatch):

@@ -244,7 +244,7 @@ def test_bench_train_prints_one_json_object(zerofleet):
 def test_a_missing_run_directory_is_rejected(zerofleet, tmp_path):
     outcome = zerofleet("models", "list", MODEL, "--run-dir", str(tmp_path / "nothing"))
     assert outcome.code == 2
-    assert "is not a run directory" in outcome.err
+    assert f"there is no folder {tmp_path / 'nothing'}; `zerofleet runs` lists the runs" in outcome.err
 
 
 def test_stored_versions_are_verified_for_the_game(run):

@@ -48,7 +48,7 @@ def test_a_game_against_an_agent_needs_no_run(zerofleet, typed, tmp_path, monkey
     ("words", "said"),
     [
         ((), "there is no run of tic_tac_toe in"),
-        (("--run-dir", "nowhere"), "nowhere is not a run directory"),
+        (("--run-dir", "nowhere"), "there is no folder nowhere; `zerofleet runs` lists the runs"),
         (("--opponent", "random", "--seat", "3"), "tic_tac_toe has 2 seats, got --seat 3"),
         (("--opponent", "bob"), "no agent is called 'bob'; there are random"),
         (("--set", "size=4", "--opponent", "random"), "size=4 is out of range"),

@@ -10,6 +10,7 @@ import pytest
 import games
 from games import core
 from zerofleet.cli.commands import checkup
+from zerofleet.cli.refusals import text_of
 from zerofleet.testing import built_in_games
 
 
@@ -112,3 +113,18 @@ def test_an_invalid_draw_request_is_rejected_with_one_error_line(zerofleet, word
     outcome = zerofleet("games", "draw", *words)
     assert outcome.code == 2
     assert said in " ".join(outcome.err.split())
+
+
+def test_a_picture_in_a_folder_that_does_not_exist_is_refused_in_words(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused = zerofleet("games", "draw", "tic_tac_toe", "--svg", "nodir/x.svg")
+    assert (refused.code, refused.err) == (
+        2,
+        "error: there is no folder nodir for x.svg; create it, or choose another path\n",
+    )
+
+
+def test_errors_of_files_are_stated_without_their_numbers(tmp_path):
+    assert text_of(OSError("closed")) == "closed"
+    assert text_of(IsADirectoryError(21, "Is a directory", str(tmp_path))) == f"{tmp_path}: Is a directory"
+    assert text_of(FileNotFoundError(2, "No such file", str(tmp_path / "x"))) == f"{tmp_path / 'x'}: No such file"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -64,6 +65,16 @@ def test_a_long_task_prints_plain_progress_lines_without_a_terminal(monkeypatch,
         meter.advance(2)
         meter.advance(3, "3 won")
     assert capsys.readouterr().err == "games: 5/10 3 won\n"
+
+
+@pytest.mark.parametrize(
+    ("done", "elapsed_s", "shown"),
+    [(0, 10.0, "0:10 so far"), (2, 3670.0, "1:01:10 so far, 0:05 left"), (4, 9.0, "0:09 so far")],
+)
+def test_the_times_of_a_bar_are_labelled(done, elapsed_s, shown):
+    left_s = 5.0 if 0 < done < 4 else None
+    task = SimpleNamespace(elapsed=elapsed_s, time_remaining=left_s, finished=done == 4)
+    assert screen._Times().render(task).plain == shown
 
 
 def test_a_coloured_board_keeps_its_text():

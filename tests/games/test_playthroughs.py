@@ -33,3 +33,9 @@ def test_the_command_writes_and_updates_transcripts(tmp_path: Path, capsys: pyte
     path.write_text(written.partition("\n\n")[0] + "\n\nlost\n")
     main(["--update", str(path)])
     assert path.read_text() == written
+
+
+def test_an_unknown_game_is_an_error_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["nmi"])
+    assert "python -m games.tools.playthrough: error: " in capsys.readouterr().err

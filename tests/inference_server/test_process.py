@@ -101,3 +101,19 @@ async def test_a_port_in_use_fails_the_start_with_one_line(tmp_path):
     assert process.returncode == 2
     assert any(line.startswith(f"inference_server: cannot listen on {address}") for line in log.decode().splitlines())
     assert b"Traceback" not in log
+
+
+async def test_a_folder_of_models_that_does_not_exist_is_named_before_the_server_is_ready(tmp_path):
+    process = await start("--run-dir", str(tmp_path / "absent"), "--address", "127.0.0.1:0")
+    try:
+        events = []
+        while not events or events[-1]["event"] != "service.ready":
+            line = await process.stderr.readline()
+            assert line, events
+            if line.startswith(b"{"):
+                events.append(json.loads(line))
+    finally:
+        process.kill()
+        await process.communicate()
+    (absent,) = [event for event in events if event["event"] == "models.absent"]
+    assert (absent["level"], absent["path"]) == ("warning", str(tmp_path / "absent"))

@@ -164,7 +164,9 @@ async def test_a_draining_server_completes_accepted_calls_and_refuses_new_ones(w
 
 async def test_a_port_in_use_is_named_in_the_error(wire, store, loader):
     settings = ServerSettings(address=wire.server.address, model_store=store.root)
-    with pytest.raises(ConfigurationError, match=f"cannot listen on {wire.server.address}"):
+    with pytest.raises(
+        ConfigurationError, match=f"^cannot listen on {wire.server.address}: is the port in use. set another --address$"
+    ):
         async with open_server(settings, loader):
             raise AssertionError("it listens on a taken port")
 

@@ -127,6 +127,8 @@ def test_a_run_whose_header_has_a_time_without_a_zone_is_left_out_of_the_choice(
 def test_reading_a_missing_run_header_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="is not a run directory"):
         read_header(tmp_path)
+    with pytest.raises(RunDirectoryError, match=r"^there is no folder .*absent; `zerofleet runs` lists the runs$"):
+        read_header(tmp_path / "absent")
 
 
 def test_an_unknown_game_or_parameter_makes_no_directory_entry(tmp_path: Path) -> None:

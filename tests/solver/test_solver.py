@@ -153,7 +153,7 @@ def test_a_score_does_not_depend_on_the_table_or_on_slices(monkeypatch: pytest.M
 
 def test_a_position_that_is_too_hard_is_refused() -> None:
     with pytest.raises(
-        InvalidRequest, match=r"after 2 plies is too hard: the search exceeds 1,000 positions.*a later position"
+        InvalidRequest, match=r"^connect_four after 2 plies is too hard: the search exceeds 1,000 positions.*a later position"
     ):
         Solver(GAME, max_nodes=1000).score(games.replay(GAME, [3, 3]))
 

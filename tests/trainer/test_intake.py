@@ -9,16 +9,20 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
+from games.connect_four import ConnectFour
 from trainer.intake import Intake
 from trainer.readers.base import RecordReader
 from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
+from zerofleet.contracts.records import encode_record
+from zerofleet.contracts.records.samples import random_game
 from zerofleet.contracts.wire.records_pb2 import GameRecord
 from zerofleet.errors import CorruptModel, PermissionRefused, RunDirectoryError, Unavailable
 from zerofleet.presets import TrainSettings
@@ -379,3 +383,11 @@ async def test_every_line_about_a_game_names_it(intake, stream, record, bad_reco
         ("intake.refused", bad_uid),
         ("intake.dead_letter", bad_uid),
     ]
+
+
+async def test_a_game_with_other_parameters_is_named_as_on_command_lines(intake, game, monkeypatch):
+    other = ConnectFour(encoding=1, rows=4)
+    record = encode_record(random_game(game, 1), worker_id="w", uid="0" * 32, finished_at_ms=1)
+    monkeypatch.setattr("trainer.readers.base.validate", lambda record: SimpleNamespace(game=other))
+    (refused,) = intake._check.check([Delivery("1", "0" * 32, record, 1)]).refused
+    assert refused.text == "a game of connect_four rows=4 encoding=naive, this trainer expects tic_tac_toe"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from games.core import Game
+from games.positions import titled
 from zerofleet.contracts.records import ValidatedGame, decode_record, validate
 from zerofleet.contracts.wire.records_pb2 import GameRecord
 from zerofleet.errors import RecordRejected
@@ -84,7 +85,7 @@ class RecordReader:
             raise RecordRejected("other_game", f"a game of {record.game[:64]!r}, this trainer expects {name}")
         played = validate(record)
         if played.game != wanted or type(played.game) is not type(wanted):
-            raise RecordRejected("other_game", f"a game of {played.game}, this trainer expects {wanted}")
+            raise RecordRejected("other_game", f"a game of {titled(played.game)}, this trainer expects {titled(wanted)}")
         claimed = max([*record.seat_versions, *played.search.model_version.tolist()])
         return ReadGame(claimed, record.worker_id, record.moves[:], record.scores[:], self._take(played))
 

@@ -17,7 +17,7 @@ from typer.exceptions import TyperException
 
 from zerofleet.cli import screen
 from zerofleet.cli.lazy import Command, lazy_group
-from zerofleet.cli.refusals import nearest_game, plain_words
+from zerofleet.cli.refusals import nearest_game, plain_words, text_of
 from zerofleet.errors import ZerofleetError
 
 __all__ = ["BENCHMARKS", "COMMANDS", "app", "bench", "main"]
@@ -377,7 +377,7 @@ def _run(arguments: list[str], *, debug: bool) -> int:
 
 def _refuse(error: Exception) -> int:
     context = getattr(error, "ctx", None)
-    message = error.format_message() if isinstance(error, TyperException) else str(error)
+    message = error.format_message() if isinstance(error, TyperException) else text_of(error)
     if type(error).__name__ == "NoArgsIsHelpError":
         return EXIT_REFUSED  # the help has been printed
     screen.error(plain_words(message) or type(error).__name__)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,10 +37,12 @@ __all__ = [
     "chosen_simulations",
     "chosen_time",
     "game_or_that_of_run",
+    "naming_default_game",
     "read_parameters",
     "refuse_search_without_model",
 ]
 
+DEFAULT_GAME = "connect_four"
 PRESETS = ("tiny", "laptop", "gpu")
 
 
@@ -174,8 +177,21 @@ def chosen_game(name: str, settings: Sequence[str] | None) -> Game:
     return announced_game(name, read_parameters(settings))
 
 
+@contextmanager
+def naming_default_game(name: str | None, run_dir: Path | None) -> Iterator[None]:
+    """Look for a run in the block: where there is none of the game that nobody named, the error states why it is that game."""
+    from zerofleet.errors import RunDirectoryError  # noqa: PLC0415  (as `announced_game`)
+
+    try:
+        yield
+    except RunDirectoryError as error:
+        if name is None and run_dir is None:
+            raise RunDirectoryError(f"no --game given, so {DEFAULT_GAME}: {error}") from error
+        raise
+
+
 def game_or_that_of_run(name: str | None, settings: Sequence[str] | None, run_dir: Path | None) -> Game:
-    """Build the game that a command line names, else that of the run in `run_dir`, else `connect_four`.
+    """Build the game that a command line names, else that of the run in `run_dir`, else `DEFAULT_GAME`.
 
     `settings` override parameters of the run's game. Raises the errors of `chosen_game` and `read_header`.
     """
@@ -184,7 +200,7 @@ def game_or_that_of_run(name: str | None, settings: Sequence[str] | None, run_di
 
         header = read_header(run_dir)
         return announced_game(header.game, {**header.parameters, **read_parameters(settings)})
-    return chosen_game(name or "connect_four", settings)
+    return chosen_game(name or DEFAULT_GAME, settings)
 
 
 def chosen_run(game_name: str | None, settings: Sequence[str] | None, run_dir: Path | None) -> tuple[Game, RunPaths]:

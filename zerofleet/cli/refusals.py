@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import sys
+from pathlib import Path
 
-__all__ = ["nearest_game", "plain_words"]
+__all__ = ["nearest_game", "plain_words", "text_of"]
 
 _NUMBER = r"(-?[\d.]+)"
 _PLAIN = (
@@ -18,6 +20,16 @@ _PLAIN = (
     (rf"Input should be greater than {_NUMBER}", r"want more than \1"),
     (rf"Input should be less than {_NUMBER}", r"want less than \1"),
 )
+
+
+def text_of(error: Exception) -> str:
+    """Return the text of an error; of an operating system's with a file: the path and the reason, without its number."""
+    if not isinstance(error, OSError) or error.filename is None or error.strerror is None or error.filename2 is not None:
+        return str(error)
+    path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
+    if path is not None and isinstance(error, FileNotFoundError) and not path.parent.exists():
+        return f"there is no folder {path.parent} for {path.name}; create it, or choose another path"
+    return f"{error.filename}: {error.strerror}"
 
 
 def plain_words(message: str) -> str:

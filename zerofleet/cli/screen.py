@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -95,6 +95,22 @@ def share_bar(share: float, cells: int = BAR_CELLS) -> Text:
     return Text("━" * round(max(0.0, min(1.0, share)) * cells), style="cyan")
 
 
+class _Times(ProgressColumn):
+    """Time since the begin of a task, and an estimate of the time left once there is one."""
+
+    max_refresh = 0.5  # seconds between estimates
+
+    def render(self, task: Task) -> Text:
+        """Return `0:10 so far, 0:05 left`."""
+        left = "" if task.time_remaining is None or task.finished else f", {_clock(task.time_remaining)} left"
+        return Text(f"{_clock(task.elapsed or 0.0)} so far{left}", style="progress.elapsed")
+
+
+def _clock(seconds: float) -> str:
+    hours, minutes = divmod(int(seconds) // 60, 60)
+    return f"{hours}:{minutes:02}:{int(seconds) % 60:02}" if hours else f"{minutes}:{int(seconds) % 60:02}"
+
+
 class Meter:
     """Step counter of a task, from `meter`; `advance` is cheap enough for every step."""
 
@@ -124,6 +140,6 @@ def meter(label: str, total: int | None = None) -> Iterator[Meter]:
         yield Meter(label, total, None)
         return
     named = TextColumn("{task.description}", markup=False)
-    columns = [named, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()]
+    columns = [named, BarColumn(), MofNCompleteColumn(), _Times()]
     with Progress(*columns, console=notes(), transient=True) as progress:
         yield Meter(label, total, progress)

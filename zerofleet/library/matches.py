@@ -149,7 +149,7 @@ def _lines(games: int) -> Callable[[Scoreboard], None]:
             standing = board.standing()
             first, second = (player.name for player in board.terms.players)
             console.print(
-                f"{first} against {second}: {standing.games} of {games} games, {standing.share:.1%}",
+                f"{first} against {second}: {standing.games} of {games} games, {100 * standing.share:.1f} % of points",
                 markup=False,
                 soft_wrap=True,
             )

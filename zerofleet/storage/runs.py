@@ -138,6 +138,8 @@ def read_header(root: Path) -> RunHeader:
     try:
         content = from_json(read_plain(path, max_bytes=_MAX_HEADER_BYTES))
     except FileNotFoundError:
+        if not root.exists():
+            raise RunDirectoryError(f"there is no folder {root}; `zerofleet runs` lists the runs") from None
         raise RunDirectoryError(f"{root} is not a run directory: it has no run.json; name the directory of a run") from None
     except (OSError, ValueError) as error:
         raise RunDirectoryError(f"{path} cannot be read: {error}; restore it or start a new run elsewhere") from error

@@ -101,7 +101,7 @@ class PerfectAgent:
         """Restart with an empty memory of twice the size."""
         if self._positions == self._max_positions:
             raise InvalidRequest(
-                f"{self._game} is too large for perfect play: more than {self._max_positions} relevant positions; "
+                f"{titled(self._game)} is too large for perfect play: more than {self._max_positions} relevant positions; "
                 "use alpha_beta:DEPTH, such as alpha_beta:5"
             )
         self._positions = min(2 * self._positions, self._max_positions)

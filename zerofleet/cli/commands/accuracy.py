@@ -26,6 +26,7 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
+    naming_default_game,
 )
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.opening import evaluating
@@ -174,11 +175,16 @@ def accuracy(
     if positions_file is not None:
         given = _filed(game, positions_file, stored=stored, first_ply=first_ply)
     elif stored:
-        given = _stored(game, run_dir, count=positions, seed=seed, first_ply=first_ply)
+        with naming_default_game(game_name, run_dir):
+            given = _stored(game, run_dir, count=positions, seed=seed, first_ply=first_ply)
     known = drawn_set(positions, seed=seed, first_ply=first_ply) if given is None else given.name
     known += "" if max_nodes is None else f", at most {max_nodes:,} nodes"
     request = _Request(game, player, positions, first_ply, chosen_simulations(game, simulations), seed, given)
-    player_asked = asyncio.run(_ask(request, run_dir))
+    if not json:
+        of = f"{len(given.positions):,}" if given is not None else f"{positions:,} random and {positions:,} self-play"
+        screen.note(f"{titled(game)}, {of} positions")
+    with naming_default_game(game_name, run_dir):
+        player_asked = asyncio.run(_ask(request, run_dir))
     if not any(part.positions for part in player_asked.parts):
         raise InvalidRequest(
             f"no game of {game.spec().name} has a position from ply {first_ply} on; take an earlier --first-ply"

@@ -83,9 +83,13 @@ def curves(
 
 
 def _show(found: Curves) -> None:
-    table = screen.table(">hours", *(f">{HEADERS[curve.name]}" for curve in found.curves))
+    if all(math.isnan(value) for curve in found.curves for value in curve.values):
+        screen.out().print("no games yet")
+        return
+    is_short = found.hours[-1] < 1
+    table = screen.table(">minutes" if is_short else ">hours", *(f">{HEADERS[curve.name]}" for curve in found.curves))
     for place, hours in enumerate(found.hours):
-        table.add_row(f"{hours:.2f}", *(_value(curve, place) for curve in found.curves))
+        table.add_row(f"{60 * hours:.1f}" if is_short else f"{hours:.2f}", *(_value(curve, place) for curve in found.curves))
     screen.out().print(table)
 
 

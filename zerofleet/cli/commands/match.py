@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from games.positions import parameters_text
+from games.positions import parameters_text, titled
 from zerofleet.agents.model.search_options import parse_search
 from zerofleet.cli import screen
 from zerofleet.cli.commands.match_report import show_match
@@ -25,6 +25,7 @@ from zerofleet.cli.options import (
     Simulations,
     chosen_simulations,
     game_or_that_of_run,
+    naming_default_game,
     refuse_search_without_model,
     stated_search,
 )
@@ -39,6 +40,7 @@ from zerofleet.strength.matches import (
     SequentialTest,
     StoppingRule,
     read_openings,
+    summarise,
 )
 from zerofleet.strength.matches.meeting import Met, meet, terms_of_games
 from zerofleet.strength.ratings import Sprt, Verdict
@@ -114,7 +116,8 @@ def match(
     Every opening is played with every seating, with the same deal. Deterministic players never repeat an opening.
     Games of more than two seats also show each player alone against several of the other.
     """
-    game = game_or_that_of_run(game_name, parameters, run_dir or run_named_in((first, second)))
+    named_run = run_dir or run_named_in((first, second))
+    game = game_or_that_of_run(game_name, parameters, named_run)
     test = _sprt(sprt, alpha, beta)
     if openings is not None and opening_plies is not None:
         raise typer.BadParameter(
@@ -127,11 +130,20 @@ def match(
     play = MatchSettings(simulations=budget, options=options)
     lines = None if openings is None else read_openings(game, openings)
     rule: StoppingRule = FixedGames() if test is None else SequentialTest(test)
-    chosen = entrants((first, second), game, run_dir, note=screen.note, several_runs=True)
+    with naming_default_game(game_name, named_run):
+        chosen = entrants((first, second), game, run_dir, note=screen.note, several_runs=True)
     players = _opponents(chosen, control=control)
     refuse_search_without_model(players, simulations, search)
     terms = terms_of_games(game, players, games=most, seed=seed, opening_plies=plies, openings=lines)
-    met = asyncio.run(_play(terms, chosen, play, rule, in_process=in_process))
+    total = terms.max_groups * terms.games_per_group
+    if not json:
+        screen.note(f"{titled(game)}, {'at most ' if test else ''}{total:,} games")
+    watched: list[Scoreboard] = []
+    try:
+        met = asyncio.run(_play(terms, chosen, play, rule, watched, in_process=in_process))
+    except KeyboardInterrupt:
+        _show_interrupted(watched, total, json=json)
+        raise
     summary = met.summary()
     if summary.games < most and test is None and not json:
         supply = f"{openings} has" if openings else f"{game.spec().name} has"
@@ -146,8 +158,22 @@ def match(
     screen.emit_json({**about, **start, "sprt": _test_json(test, met.outcome), **asdict(summary)})
 
 
-async def _play(terms: MatchTerms, chosen: Entrants, play: MatchSettings, rule: StoppingRule, *, in_process: bool) -> Met:
-    """Play the match, with an evaluator in this process or a borrowed inference server if a player needs a model."""
+def _show_interrupted(watched: list[Scoreboard], total: int, *, json: bool) -> None:
+    """State how many games of an interrupted match were played and, unless with `--json`, the result so far."""
+    standing = watched[0].standing() if watched else None
+    games = standing.games if standing is not None else 0
+    if standing is not None and games and not json:
+        show_match(summarise(watched[0].terms, standing, watched[0].counted_results(standing.groups)))
+    screen.note(f"interrupted after {games:,} of {total:,} games")
+
+
+async def _play(
+    terms: MatchTerms, chosen: Entrants, play: MatchSettings, rule: StoppingRule, watched: list[Scoreboard], *, in_process: bool
+) -> Met:
+    """Play the match, with an evaluator in this process or a borrowed inference server if a player needs a model.
+
+    `watched` receives the board of the match with its first result. Cancellation: the results so far stay on the board.
+    """
     label = f"{terms.players[0].name} against {terms.players[1].name}"
     async with AsyncExitStack() as stack:
         addresses: tuple[str, ...] = ()
@@ -159,6 +185,7 @@ async def _play(terms: MatchTerms, chosen: Entrants, play: MatchSettings, rule: 
         with screen.meter(label, terms.max_groups * terms.games_per_group) as meter:
 
             def progress(board: Scoreboard) -> None:
+                watched[:] = [board]
                 meter.advance(remark=_remark(board, rule))
 
             return await meet(
@@ -190,8 +217,8 @@ def _remark(board: Scoreboard, rule: StoppingRule) -> str:
         return ""
     standing = board.standing()
     if isinstance(rule, SequentialTest):
-        return f"{standing.share:.1%}, LLR {rule.log_likelihood_ratio(standing):+.2f}"
-    return f"{standing.share:.1%}"
+        return f"{100 * standing.share:.1f} % of points, LLR {rule.log_likelihood_ratio(standing):+.2f}"
+    return f"{100 * standing.share:.1f} % of points"
 
 
 def _sprt(text: str | None, alpha: float | None, beta: float | None) -> Sprt | None:

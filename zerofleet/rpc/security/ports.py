@@ -33,7 +33,7 @@ def bind(server: grpc.aio.Server, address: str, tls: Tls = PLAIN) -> str:
     try:
         port = server.add_insecure_port(address) if credentials is None else server.add_secure_port(address, credentials)
     except RuntimeError as error:
-        raise ConfigurationError(f"cannot listen on {address}: {error}; is the port in use? set another --address") from error
+        raise ConfigurationError(f"cannot listen on {address}: is the port in use? set another --address") from error
     return address if is_unix(address) else f"{address.rpartition(':')[0]}:{port}"
 
 

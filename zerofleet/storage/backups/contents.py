@@ -71,7 +71,10 @@ def read_contents(backup: Path) -> BackupContents:
     try:
         contents = parse(BackupContents, read_plain(path), where=str(path), schemas=[SCHEMA])
     except OSError as error:
-        raise RunDirectoryError(f"{backup} is not a complete backup ({error}); name one that has a {CONTENTS_FILE}") from error
+        if known := list_backups(backup):
+            raise RunDirectoryError(f"{backup} is a folder of backups; name one of them, the newest is {known[-1]}") from error
+        why = error.strerror if backup.is_dir() else "there is no such folder"
+        raise RunDirectoryError(f"{backup} is not a complete backup ({why}); name one that has a {CONTENTS_FILE}") from error
     except (CorruptModel, VersionSkew) as error:
         raise RunDirectoryError(f"{error}; take another backup") from error
     for name in contents.files:

@@ -233,7 +233,7 @@ class Solver:
             self._nodes = spent + int(walk[NODES])
             if not done and self._nodes >= self._max_nodes:
                 raise InvalidRequest(
-                    f"{self.game} after {position[1].bit_count()} plies is too hard: the search exceeds {self._max_nodes:,} "
-                    "positions; use a smaller board or a later position"
+                    f"{titled(self.game)} after {position[1].bit_count()} plies is too hard: the search exceeds "
+                    f"{self._max_nodes:,} positions; use a smaller board or a later position"
                 )
         return int(walk[VALUE])
