@@ -179,7 +179,7 @@ def chosen_game(name: str, settings: Sequence[str] | None) -> Game:
 
 @contextmanager
 def naming_default_game(name: str | None, run_dir: Path | None) -> Iterator[None]:
-    """Look for a run in the block: where there is none of the game that nobody named, the error states why it is that game."""
+    """Look for a run in the block: where there is none of the default game, the error states why it is that game."""
     from zerofleet.errors import RunDirectoryError  # noqa: PLC0415  (as `announced_game`)
 
     try:
