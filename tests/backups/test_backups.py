@@ -18,7 +18,7 @@ import pytest
 import structlog
 
 from zerofleet.errors import RunDirectoryError, Unavailable
-from zerofleet.storage.backups import list_backups, restore_backup, save, save_backup, verify_backup
+from zerofleet.storage.backups import list_backups, restore_backup, room, save, save_backup, verify_backup
 from zerofleet.storage.crash_points import VARIABLE
 from zerofleet.storage.game_log import GameLog
 
@@ -354,6 +354,27 @@ def test_on_a_full_disk_the_oldest_backups_of_the_run_make_room(run, backups, tm
         ("backup.older_removed", str(made[1]), 2),
     ]
     verify_backup(last)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_backup_makes_room_only_where_its_removal_frees_enough(run, backups, monkeypatch, shared):
+    sizes = [1 << 16] * 3 if shared else [1 << 18, 1 << 16, 1 << 16]  # equal files are one on the disk
+    made = []
+    for size in sizes:
+        write(run, "replay/00000000.games", bytes(size))
+        made.append(save_backup(run, backups))
+    write(run, "replay/00000001.games", bytes(1 << 17))
+    full_while(monkeypatch, lambda: len(list_backups(backups)) > 2, FULL[0])
+    nothing_free = shutil.disk_usage(backups)._replace(free=0)
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: nothing_free)
+    if shared:
+        with pytest.raises(Unavailable, match="No space left on device; nothing was kept"):
+            save_backup(run, backups, keep=8)
+        assert list_backups(backups) == made
+    else:
+        assert list_backups(backups) == made
+        assert save_backup(run, backups, keep=8) not in made
+        assert list_backups(backups)[:-1] == made[1:]
 
 
 def test_the_newest_backup_makes_no_room_on_a_full_disk(run, backups, monkeypatch):

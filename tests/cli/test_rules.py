@@ -120,7 +120,7 @@ def test_a_picture_in_a_folder_that_does_not_exist_is_refused_in_words(zerofleet
     refused = zerofleet("games", "draw", "tic_tac_toe", "--svg", "nodir/x.svg")
     assert (refused.code, refused.err) == (
         2,
-        "error: there is no folder nodir for x.svg; create it, or choose another path\n",
+        "error: nodir/x.svg: there is no folder nodir\n",
     )
 
 

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -31,6 +32,15 @@ def test_the_share_interval_of_won_and_lost_groups_keeps_its_coverage_near_the_e
         low, high = share_interval(np.repeat([1.0, 0.0], [won, games - won]))
         covered += math.comb(games, won) * share**won * (1.0 - share) ** (games - won) * (low <= share <= high)
     assert covered >= 0.93
+
+
+@pytest.mark.parametrize("groups", [5, 20, 100])
+@pytest.mark.parametrize("worse", [0.75, 0.5, 0.0])
+def test_a_better_result_has_no_lower_bounds(groups, worse):
+    found = [share_interval(np.array([1.0] * (groups - given) + [worse] * given)) for given in range(groups + 1)]
+    for better, other in itertools.pairwise(found):
+        assert better[0] >= other[0] - 1e-9
+        assert better[1] >= other[1] - 1e-9
 
 
 def test_the_interval_of_groups_all_drawn_reaches_as_far_to_both_sides():

@@ -278,7 +278,9 @@ def test_a_stage_that_needs_a_diverged_network_is_not_run(tmp_path):
     planned = next(one for one in plan(load_thesis("connect_four_td"), "quick", only=["search"]) if one.needs)
     schedule, results = Schedule(waiting=[planned]), StageResults(tmp_path)
     schedule.note(planned.needs[0], "an update is not finite")
-    asyncio.run(run_stages(schedule, results, jobs=1, on_progress=lambda *_: None))
+    seen: list[float] = []
+    asyncio.run(run_stages(schedule, results, jobs=1, on_progress=lambda _, share, __: seen.append(share)))
+    assert seen == [0.0, 1.0]  # no earlier call has done a part of it
     assert results.diverged(planned.stage) == f"it needs {planned.needs[0]}: an update is not finite"
     assert planned.stage.id in schedule.complete
 
@@ -293,6 +295,10 @@ def test_the_time_left_follows_from_the_work_of_this_call():
     assert progress.done_s == 0.75 * planned.seconds
     # a quarter of the stage took 60 s, and five quarters are left
     assert progress.left_s(60.0) == pytest.approx(300.0)
+    fresh = Progress(2.0 * planned.seconds)
+    fresh.note(planned, 0.0)
+    fresh.note(planned, 1.0)  # a stage that emits nothing until its end
+    assert fresh.left_s(60.0) == pytest.approx(60.0)
 
 
 def test_results_of_other_settings_are_refused(tiny, tmp_path):

@@ -76,6 +76,8 @@ def test_a_request_without_settings_of_services_starts_no_process(monkeypatch: p
         ({"trainer.stream_url": "redis://trainer@queue/0"}, {"ZEROFLEET_STREAM_URL": "redis://worker@queue"}),
         ({"trainer.stream_url": f"sqlite:///{RUN}/games.db?high_water=5000"}, {}),
         ({"trainer.stream-name": "mine", "selfplay_worker.stream_name": "mine"}, {}),
+        ({"trainer.stream_url": "redis://localhost"}, {"ZEROFLEET_STREAM_URL": "redis://127.0.0.1"}),
+        ({"trainer.stream_url": "rediss://queue:6380/2"}, {"ZEROFLEET_STREAM_URL": "redis://queue?db=2"}),
     ],
 )
 def test_workers_and_trainer_with_one_stream_are_accepted_whatever_users_and_options(
@@ -91,6 +93,7 @@ def test_workers_and_trainer_with_one_stream_are_accepted_whatever_users_and_opt
         ({"selfplay_worker.stream_url": "redis://queue/0"}, {}, "trainer.stream_url is sqlite:////runs/r/games.db"),
         (SHARED | {"trainer.stream_url": "redis://queue/1"}, {}, "trainer.stream_url is redis://queue/1"),
         (dict.fromkeys(SHARED, "unix:///q.sock") | {"trainer.stream_url": "unix:///q.sock?db=1"}, {}, "is unix:///q.sock?db=1"),
+        (SHARED | {"trainer.stream_url": "redis://queue?db=1"}, {}, r"trainer.stream_url is redis://queue?db=1"),
         (SHARED | {"trainer.stream_url": "redis://queue:6380/0"}, {}, "trainer.stream_url is redis://queue:6380/0"),
         ({"trainer.stream_url": "redis://other"}, {"ZEROFLEET_STREAM_URL": "redis://queue"}, "stream_url is redis://queue and"),
         ({"trainer.stream_url": "sqlite:///elsewhere.db"}, {}, "trainer.stream_url is sqlite:///elsewhere.db"),

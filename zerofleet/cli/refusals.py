@@ -28,7 +28,7 @@ def text_of(error: Exception) -> str:
         return str(error)
     path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
     if path is not None and isinstance(error, FileNotFoundError) and not path.parent.exists():
-        return f"there is no folder {path.parent} for {path.name}; create it, or choose another path"
+        return f"{path}: there is no folder {path.parent}"
     return f"{error.filename}: {error.strerror}"
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from zerofleet.errors import ConfigurationError
@@ -26,6 +27,7 @@ __all__ = ["StreamPlace", "require_one_stream", "require_service_settings"]
 
 _OPTION = re.compile(r"--([a-z][a-z0-9_.-]*)")
 _REDIS_PORT, _DATABASE = 6379, "0"  # where an address of Redis names none
+_THIS_MACHINE, _NAMES_OF_THIS_MACHINE = "localhost", {"localhost", "127.0.0.1", "::1"}
 _ENDS_OF_STREAM = ("selfplay_worker", "trainer")
 
 
@@ -75,11 +77,12 @@ def require_service_settings(request: RunRequest, inherited: Mapping[str, str]) 
 def require_one_stream(request: RunRequest, inherited: Mapping[str, str]) -> None:
     """Raise `ConfigurationError` unless workers and trainer have one stream: the games of others would never be trained on.
 
-    Users, passwords and options of the address may differ. `inherited`: environment of this process.
+    Users, passwords and options of the address may differ, TLS, and names of this machine; other names of one host may not.
+    `inherited`: environment of this process.
     """
     worker, trainer = (_stream_of(request, service, inherited) for service in _ENDS_OF_STREAM)
     for name, is_one in (
-        ("stream_url", _store(worker.stream_url) == _store(trainer.stream_url)),
+        ("stream_url", _is_one_store(worker.stream_url, trainer.stream_url)),
         ("stream_name", worker.stream_name == trainer.stream_name),
     ):
         if not is_one:
@@ -102,17 +105,36 @@ def _stream_of(request: RunRequest, service: str, inherited: Mapping[str, str]) 
     return read_settings(StreamPlace, words, service_environment(request, inherited, threads=1))[0]
 
 
-def _store(url: str) -> tuple[str, str, int, str]:
-    """Return scheme, host, port and file or database of a stream's address, which name its store; an invalid one is its own."""
-    try:
-        parts = urlsplit(url)
-        if parts.scheme == "sqlite":
-            return "sqlite", "", 0, str(Path(parts.path.removeprefix("/")).resolve())
-        if parts.scheme == "unix":
-            return "unix", parts.path, 0, dict(parse_qsl(parts.query)).get("db", _DATABASE)
-        return parts.scheme, parts.hostname or "", parts.port or _REDIS_PORT, parts.path.strip("/") or _DATABASE
-    except ValueError:
-        return url, "", 0, ""
+def _is_one_store(url: str, other: str) -> bool:
+    first, second = _Store.of(url), _Store.of(other)
+    if {first.scheme, second.scheme} == {"redis", "rediss"}:  # one Redis listens on a port for each
+        first, second = (store._replace(scheme="redis", port=0) for store in (first, second))
+    return first == second
+
+
+class _Store(NamedTuple):
+    """Parts of a stream's address that name its store."""
+
+    scheme: str
+    host: str
+    port: int
+    place: str
+    """File of SQLite, database of Redis."""
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        """Return the store of an address; an invalid one is a store of its own."""
+        try:
+            parts = urlsplit(url)
+            if parts.scheme == "sqlite":
+                return cls("sqlite", "", 0, str(Path(parts.path.removeprefix("/")).resolve()))
+            database = dict(parse_qsl(parts.query)).get("db")
+            if parts.scheme == "unix":
+                return cls("unix", parts.path, 0, database or _DATABASE)
+            host = _THIS_MACHINE if parts.hostname in _NAMES_OF_THIS_MACHINE else parts.hostname or ""
+            return cls(parts.scheme, host, parts.port or _REDIS_PORT, database or parts.path.strip("/") or _DATABASE)
+        except ValueError:
+            return cls(url, "", 0, "")
 
 
 def _in_words_of_the_run(request: RunRequest, service: str, message: str) -> str:

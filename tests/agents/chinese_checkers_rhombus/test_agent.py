@@ -66,6 +66,7 @@ def test_the_name_has_the_options_that_differ_from_the_defaults(text: str, name:
         ("rhombus_search:4,table=off,keying=exact", "keying has no effect without table=on"),
         ("rhombus_search:4,history=off,presearch=1", "presearch has no effect without history=on"),
         ("rhombus_search:4,history=off,exponent=next", "exponent has no effect without history=on"),
+        ("rhombus_search:3,presearch=3", "presearch has no effect unless it is less than the 3 plies; omit it"),
         ("rhombus_search:50ms,presearch=3", "presearch is that of a fixed depth, such as rhombus_search:4; omit presearch"),
         ("rhombus_search:5000nodes,presearch=2", "presearch is that of a fixed depth"),
     ],

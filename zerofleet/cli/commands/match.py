@@ -160,11 +160,13 @@ def match(
 
 def _show_interrupted(watched: list[Scoreboard], total: int, *, json: bool) -> None:
     """State how many games of an interrupted match were played and, unless with `--json`, the result so far."""
-    standing = watched[0].standing() if watched else None
-    games = standing.games if standing is not None else 0
-    if standing is not None and games and not json:
-        show_match(summarise(watched[0].terms, standing, watched[0].counted_results(standing.groups)))
-    screen.note(f"interrupted after {games:,} of {total:,} games")
+    played, counted = 0, 0
+    for board in watched:
+        played, standing = len(board.results()), board.standing()
+        if (counted := standing.games) and not json:
+            show_match(summarise(board.terms, standing, board.counted_results(standing.groups)))
+    of_whole = f"; the result has the {counted:,} of complete openings" if counted and counted < played else ""
+    screen.note(f"interrupted after {played:,} of {total:,} games{of_whole}")
 
 
 async def _play(

@@ -54,9 +54,7 @@ def ui(
     command += ["--log-level", "warning", "--parent-pid", str(os.getpid())]
     if costs is not None:
         command += ["--costs", str(costs)]
-    with tempfile.TemporaryDirectory(prefix="zerofleet-") as directory:
-        code = _until_end(command, Path(directory) / "ui.json")
-    raise typer.Exit(code)
+    raise typer.Exit(_until_end(command))
 
 
 def require_pages(command: str) -> None:
@@ -75,19 +73,22 @@ def _checked(run_dir: Path | None, runs: Path) -> list[str]:
     return ["--runs", str(runs)]
 
 
-def _until_end(command: list[str], announce: Path) -> int:
+def _until_end(command: list[str]) -> int:
     """Run the service and print its address once it listens; return its exit code.
 
     Ctrl-C reaches this process alone, which sends SIGTERM: the service ends in order, or without a traceback while it starts.
     Raises `KeyboardInterrupt` in the latter case.
     """
     address, is_interrupted = "", False
-    with subprocess.Popen([*command, "--announce", str(announce)], process_group=0) as process:
+    folder = tempfile.TemporaryDirectory(prefix="zerofleet-")
+    announce = Path(folder.name) / "ui.json"
+    with folder, subprocess.Popen([*command, "--announce", str(announce)], process_group=0) as process:
         while True:
             try:
                 code = process.wait(timeout=None if address or is_interrupted else LOOK_EVERY_S)
             except subprocess.TimeoutExpired:
                 if address := _announced(announce):
+                    folder.cleanup()  # now, as a signal that ends this process would leave it
                     screen.note(f"serving {address} until Ctrl-C")
             except KeyboardInterrupt:
                 process.terminate()

@@ -28,6 +28,10 @@ class StageResults:
         self._results = folder / "results"
         self._results.mkdir(parents=True, exist_ok=True)
 
+    def was_begun(self, stage: Stage) -> bool:
+        """Return whether an earlier call began the training of a stage, which then continues."""
+        return (self.folder / "networks" / stage.id).exists()
+
     def read(self, stage: Stage) -> dict[str, Any] | None:
         """Return the result of a stage, None without one.
 

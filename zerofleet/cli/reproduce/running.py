@@ -66,7 +66,7 @@ class Progress:
         return sum(self._done_s.values())
 
     def note(self, planned: Planned, share: float) -> None:
-        """Set the share of a stage that is done. The first one is taken for the work of earlier calls, which continues here."""
+        """Set the share of a stage that is done. The first one is the work of earlier calls: 0 where none began the stage."""
         stage, done_s = planned.stage.id, share * planned.seconds
         self._before_s.setdefault(stage, done_s)
         self._done_s[stage] = max(done_s, self._done_s.get(stage, 0.0))
@@ -94,6 +94,8 @@ async def run_stages(
                 await asyncio.sleep(_POLL_S)  # another worker runs a stage that is needed
                 continue
             began_s = time.monotonic()
+            if not results.was_begun(planned.stage):
+                on_progress(planned, 0.0, "begun")
             lost = [f"it needs {name}: {schedule.diverged[name]}" for name in planned.needs if name in schedule.diverged]
             found = _without_network(lost[0]) if lost else await _run(planned, results.folder, on_progress)
             results.keep(planned.stage, found, seconds=time.monotonic() - began_s)

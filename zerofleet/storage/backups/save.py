@@ -36,6 +36,7 @@ from zerofleet.storage.backups.contents import (
 )
 from zerofleet.storage.backups.earlier import EarlierBackup
 from zerofleet.storage.backups.order import CHECKPOINTS, files_of_run, versions_of_run
+from zerofleet.storage.backups.room import can_make_room
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.files import (
     TEMPORARY_SUFFIX,
@@ -59,7 +60,7 @@ def save_backup(root: Path, directory: Path, *, keep: int = 0) -> Path:
 
     Of the backups of `root` in `directory` this one and the newest others, `keep` in all, are kept, 0 for all, and each of
     another run. On a full disk, unless `keep` is 0, the oldest ones but never the newest are removed, one after another, until
-    this one succeeds.
+    this one succeeds; none where that would not free enough.
 
     `root` may be part of a run, such as the trainer's volume. Raises `RunDirectoryError` when it holds no files of a run,
     `Unavailable` when another backup is in progress, the disk fails, or a file disappears during the copy: then nothing
@@ -106,14 +107,14 @@ def _backups_of(root: Path, directory: Path) -> list[Path]:
 
 
 def _take_making_room(root: Path, directory: Path) -> Path:
-    """Take a backup; on a full disk remove the oldest earlier one and try again while there are two."""
+    """Take a backup; on a full disk remove the oldest earlier one and try again while there are two and it may help."""
     removed: list[str] = []
     while True:
         try:
             return _take(root, directory)
         except (OSError, sqlite3.Error) as error:
-            older = _backups_of(root, directory)[:-1] if _is_full_disk(error) else []
-            if older and _remove(older[0]):
+            *older, newest = (_backups_of(root, directory) if _is_full_disk(error) else []) or [directory]
+            if can_make_room(root, newest, older) and _remove(older[0]):
                 removed.append(older[0].name)
                 log.warning("backup.older_removed", removed=str(older[0]), error=str(error), left=len(older))
             elif removed:

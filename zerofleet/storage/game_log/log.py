@@ -57,7 +57,8 @@ class GameLog:
         """Open the log in `directory`; a writer creates it if absent and truncates a torn end.
 
         Raises `RunDirectoryError` when another process is the writer, when the log is foreign or of another version, when a
-        file in the middle is missing, or when a reader finds no log.
+        file in the middle is missing with its index, or when a reader finds no log. Where the index is there the log begins
+        after that file.
         """
         if writer:
             make_directory(directory)
@@ -143,6 +144,8 @@ class GameLog:
         for earlier in islice(reversed(self._segments), 1, None):
             if earlier.descriptor is None:
                 return
+            if self._lock is not None:
+                log.warning("game_log.hole", missing=str(self._segments[-1].path), unused=str(earlier.path))
             earlier.close()
             self._stranded.add(earlier.path)
 

@@ -1,7 +1,7 @@
 """Game streams: finished games from the workers to the trainer, delivered at least once.
 
     stream = open_stream("sqlite:///run/games.db", name="games")
-    stream = open_stream("rediss://worker@redis:6379/0?password_file=/run/secrets/redis&high_water=5000", name="games")
+    stream = open_stream("rediss://worker@redis:6379/0?password_file=/run/secrets/redis&high_water=20000", name="games")
 
 `GameStream` in `base` is the contract; one test suite verifies SQLite, Redis and an in-memory fake against it.
 """

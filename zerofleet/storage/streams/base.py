@@ -52,7 +52,7 @@ MALFORMED = "malformed"
 
 
 class StreamSettings(BaseModel):
-    """Settings of a stream; all can be set in its address, such as `redis://host/0?high_water=5000`."""
+    """Settings of a stream; all can be set in its address, such as `redis://host/0?high_water=20000`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

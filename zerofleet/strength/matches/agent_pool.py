@@ -160,9 +160,8 @@ class AgentPool:
                 answer = error
             self._answered.append(answer)
             if not self._news.is_set():
-                with contextlib.suppress(
-                    RuntimeError
-                ):  # the loop was closed after a cancellation: nothing waits for the answer
+                # The loop is closed after a cancellation: nothing waits for the answer.
+                with contextlib.suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(self._news.set)
 
     def _answer(self, question: Question) -> Answer:

@@ -54,20 +54,22 @@ def share_interval(group_scores: np.ndarray) -> tuple[float, float]:
     The interval holds all means not rejected by the likelihood ratio (Owen 1988), so it lies in [0, 1] by construction.
     Where all N groups score alike, the ratio is far from chi-square, and the interval is the exact one: results other than
     the observed one have a share of at most 1 - 0.025^(1 / N), else N equal results would have a probability below 2.5 %
-    (100 groups all won: 0.964 to 1).
+    (100 groups all won: 0.964 to 1). No other result reaches further to the end of the range than one of groups all won, or
+    all lost.
     """
     if len(group_scores) == 0:
         return 0.0, 1.0
     counts, scores = histogram(group_scores)
+    least = TAIL_95 ** (1.0 / len(group_scores))
     if np.count_nonzero(counts) == 1:
-        score, least = float(group_scores[0]), TAIL_95 ** (1.0 / len(group_scores))
+        score = float(group_scores[0])
         return least * score, 1.0 - least * (1.0 - score)
     mean = float(np.mean(group_scores))
 
     def rejected(claim: float) -> bool:
         return bool(2.0 * misfit(counts, scores, claim) > CHI_SQUARE_95)
 
-    return _edge(mean, 0.0, rejected), _edge(mean, 1.0, rejected)
+    return min(least, _edge(mean, 0.0, rejected)), max(1.0 - least, _edge(mean, 1.0, rejected))
 
 
 def _edge(inside: float, outside: float, rejected: Callable[[float], bool]) -> float:

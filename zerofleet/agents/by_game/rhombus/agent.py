@@ -191,6 +191,10 @@ class RhombusSearchAgent:
                 raise InvalidRequest(f"{self.name}: {option} has no effect without {other}={value}; omit {option}")
         if "presearch" in given and self.budget.unit != "plies":
             raise InvalidRequest(f"{self.name}: presearch is that of a fixed depth, such as rhombus_search:4; omit presearch")
+        if "presearch" in given and self.options.presearch >= self.budget.amount:
+            raise InvalidRequest(
+                f"{self.name}: presearch has no effect unless it is less than the {self.budget.amount} plies; omit it"
+            )
 
     def _warm_up(self, game: ChineseCheckersRhombus) -> None:
         """Compile or load the search, so that the first move has its full time."""
