@@ -36,6 +36,7 @@ __all__ = ["Batcher"]
 
 log = structlog.get_logger()
 
+_SWEEP_AFTER_S = 0.05  # after a deadline: one sweep for those close to one another
 _LATE = "the deadline passed while the request waited for the device; allow more time or send less"
 _LOST = "the device of this server failed, and the server ends; use another one or try again later"
 
@@ -67,6 +68,8 @@ class Batcher:
         """Condition of the waiting thread: a batch was begun, or the device thread has ended."""
         self._flights: deque[Flight] = deque()  # in the order in which they were begun
         self._free_s = -math.inf  # when the latest batch left the device
+        self._sweep_at_s = math.inf
+        self._sweep_timer: asyncio.TimerHandle | None = None
         self._closing = False
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="device", daemon=True)
@@ -105,8 +108,9 @@ class Batcher:
     ) -> RequestOutput:
         """Return the output for one request of uint8 [B, packed_bytes] and int16 [B, L].
 
-        The request is dropped when `expires_s` (monotonic) passes before its batch begins. Raises `Overloaded` at once
-        when the queue is full, `Unavailable` while closing or when dropped, and the errors of the network.
+        The request is dropped when `expires_s` (monotonic) passes before its batch begins, also while the device is busy.
+        Raises `Overloaded` at once when the queue is full, `Unavailable` while closing or when dropped, and the errors of the
+        network.
         Cancellation: the request leaves the queue, or its rows are computed and discarded; others are not affected.
         """
         ticket = self.submit(network, states, legal, expires_s=expires_s, priority=priority)
@@ -133,6 +137,8 @@ class Batcher:
                 raise Unavailable("the server is shutting down; use another one or try again later")
             self._queue.put(ticket)
             self._changed.notify()
+        if expires_s < self._sweep_at_s:
+            self._sweep_by(expires_s)
         return ticket
 
     def withdraw(self, ticket: Ticket) -> None:
@@ -140,6 +146,29 @@ class Batcher:
         ticket.future.cancel()
         with self._changed:
             self._queue.discard(ticket)
+
+    def _sweep_by(self, deadline_s: float) -> None:
+        """Sweep once a deadline has passed, and gRPC, where it has the same one, has ended the call."""
+        now_s = self._clock()
+        wait_s = max(0.0, deadline_s - now_s) + _SWEEP_AFTER_S
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        self._sweep_at_s = now_s + wait_s
+        self._sweep_timer = self._loop.call_later(wait_s, self._sweep)
+
+    def _sweep(self) -> None:
+        """Drop the waiting requests whose deadline has passed: a device that is busy, or hangs, holds neither them nor room."""
+        self._sweep_at_s, now_s = math.inf, self._clock()
+        with self._changed:
+            late = [ticket for ticket in self._queue.waiting() if ticket.expires_s <= now_s]
+            for ticket in late:
+                self._queue.discard(ticket)
+            next_s = min((ticket.expires_s for ticket in self._queue.waiting()), default=math.inf)
+        for ticket in late:
+            if not ticket.future.done():
+                ticket.future.set_exception(Unavailable(_LATE))
+        if next_s < math.inf:
+            self._sweep_by(next_s)
 
     async def aclose(self) -> None:
         """Reject new requests, evaluate the queued ones, stop the device thread.

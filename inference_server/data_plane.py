@@ -6,6 +6,7 @@ Methods raise errors of `zerofleet.errors` only.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,8 @@ class DataPlane:
         self.draining = False
         """True once shutdown began: not ready, while requests in progress complete."""
         self._batcher = batcher
+        queued = weakref.ref(batcher)
+        metrics.INFERENCE_QUEUE.set_function(lambda: 0 if (now := queued()) is None else now.waiting_rows)
 
     def ready(self) -> bool:
         """Return whether some model is served and the server is not draining."""
@@ -122,8 +125,6 @@ class DataPlane:
         except Overloaded:
             metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
             raise
-        finally:
-            self._count_waiting()
 
     def submit(
         self, served: ServedVersion, states: np.ndarray, legal: np.ndarray, *, patience_s: float, priority: Priority
@@ -131,14 +132,10 @@ class DataPlane:
         """Queue checked arrays without waiting; the ticket's future gets the output, or the error. Raises as `infer`."""
         expires_s = time.monotonic() + patience_s
         try:
-            ticket = self._batcher.submit(served, states, legal, expires_s=expires_s, priority=priority)
+            return self._batcher.submit(served, states, legal, expires_s=expires_s, priority=priority)
         except Overloaded:
             metrics.INFERENCE_REFUSED.labels(reason="overload").inc()
             raise
-        finally:
-            self._count_waiting()
-        ticket.future.add_done_callback(self._count_waiting)
-        return ticket
 
     def require_room(self, priority: Priority) -> None:
         """Raise `Overloaded` while requests of a priority are rejected unread; see `inference_server.admission`."""
@@ -149,6 +146,3 @@ class DataPlane:
     def withdraw(self, ticket: Ticket) -> None:
         """Cancel a request made with `submit`; others are not affected."""
         self._batcher.withdraw(ticket)
-
-    def _count_waiting(self, done: object = None) -> None:
-        metrics.INFERENCE_QUEUE.set(self._batcher.waiting_rows)

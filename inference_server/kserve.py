@@ -18,7 +18,7 @@ from inference_server.data_plane import DataPlane, Inference
 from inference_server.methods import unary_method
 from inference_server.registry import ServedVersion
 from inference_server.statistics import Duration
-from inference_server.tensors import MOST_LISTED, Tensor, content_of
+from inference_server.tensors import BINARY_DATA, MOST_LISTED, Tensor, content_of
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS, parse_version, require_model_name
 from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority, level_of
 from zerofleet.errors import InvalidRequest
@@ -55,7 +55,7 @@ async def model_infer(plane: Infers, request: Any, context: Any) -> Any:
     inference = await plane.infer(
         (request.model_name, request.model_version),
         _tensors(request),
-        outputs=[output.name for output in request.outputs],
+        outputs=_outputs(request),
         patience_s=context.time_remaining(),
         priority=_priority(request.parameters),
     )
@@ -181,6 +181,16 @@ def _priority(parameters: Any) -> Priority:
     if kind not in ("int64_param", "uint64_param"):
         raise InvalidRequest(f"parameter {PRIORITY_PARAMETER} is sent as {kind or 'nothing'}, want int64_param or uint64_param")
     return level_of(getattr(sent, kind))
+
+
+def _outputs(request: Any) -> list[str]:
+    """Return the names of the wanted outputs. Raises `InvalidRequest` for parameters that would change their form."""
+    for output in request.outputs:
+        if unknown := sorted(set(output.parameters) - {BINARY_DATA}):
+            raise InvalidRequest(
+                f"output {output.name[:40]!r} has the parameter {unknown[0][:40]!r}; want {BINARY_DATA} at most"
+            )
+    return [output.name for output in request.outputs]
 
 
 def _tensors(request: Any) -> list[Tensor]:

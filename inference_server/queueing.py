@@ -216,6 +216,10 @@ class RequestQueue:
             self._remove([Part(ticket, ticket.taken, len(ticket))])
             self._forgive()
 
+    def waiting(self) -> list[Ticket]:
+        """Return the requests that have rows in the queue."""
+        return [ticket for group in self._groups.values() for ticket in group]
+
     def take(self, now_s: float) -> list[Part]:
         """Remove and return the next batch, empty while no group is ripe."""
         ripe = [key for key in self._groups if self._ripe_at_s(key) <= now_s]

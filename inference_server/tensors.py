@@ -19,8 +19,10 @@ from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.naming import LEGAL_TENSOR, MAX_MESSAGE_BYTES, MAX_REQUEST_ROWS, STATE_TENSOR
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["MOST_LISTED", "Contract", "Tensor", "content_of"]
+__all__ = ["BINARY_DATA", "MOST_LISTED", "Contract", "Tensor", "content_of"]
 
+BINARY_DATA = "binary_data"
+"""Parameter of a wanted output, the only one, with which tritonclient asks for bytes; over gRPC there is nothing else."""
 MOST_LISTED = 16
 """Largest number of inputs, outputs or parameters of a request."""
 

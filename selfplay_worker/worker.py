@@ -53,7 +53,7 @@ __all__ = ["SelfPlay", "make_block", "make_crew", "serve"]
 
 ASK_AGAIN_S, MAX_PAUSE_S = 0.5, 5.0  # pauses while the gatekeeper is away or overloaded
 LAST_FLUSH_S = 5.0  # for finished games where the worker fails
-_KEPT = 4  # versions in memory: running games may need the one before the last
+_KEPT = 4  # versions in memory beside frozen ones: running games may need the one before the last
 
 log = structlog.get_logger()
 
@@ -80,7 +80,8 @@ async def _evaluator(settings: WorkerSettings, game: Game) -> AsyncIterator[Eval
     """Yield the evaluator of the lanes: that of the inference server, or one in this process. Cancellation: it is closed."""
     if settings.selfplay.mode == "afterstates" and settings.afterstates.evaluation == "process":
         with ThreadPoolExecutor(1, thread_name_prefix="values") as thread:
-            yield InProcessEvaluator(settings.open_store(), game, executor=thread, keep=_KEPT, others={LINEAR: load_values})
+            keep = _KEPT + len(settings.afterstates.frozen)
+            yield InProcessEvaluator(settings.open_store(), game, executor=thread, keep=keep, others={LINEAR: load_values})
         return
     async with connected_evaluator(
         settings.inference_address,

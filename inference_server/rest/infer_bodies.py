@@ -21,7 +21,7 @@ from pydantic_core import from_json, to_json
 
 from inference_server.data_plane import Inference
 from inference_server.rest.answers import BINARY, Answer, HttpRefusal
-from inference_server.tensors import MOST_LISTED, Tensor, content_of
+from inference_server.tensors import BINARY_DATA, MOST_LISTED, Tensor, content_of
 from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority, level_of
 from zerofleet.errors import InvalidRequest
 
@@ -31,7 +31,7 @@ HEADER_LENGTH = "inference-header-content-length"
 MAX_JSON_BYTES = 64 << 10
 """Largest JSON of a request: its parsing occupies the event loop, for 1 to 4 ms at this size."""
 
-_BINARY_SIZE, _BINARY_DATA, _BINARY_OUTPUTS = "binary_data_size", "binary_data", "binary_data_output"
+_BINARY_SIZE, _BINARY_OUTPUTS = "binary_data_size", "binary_data_output"
 _TIMEOUT = "timeout"  # as tritonclient sends it, in microseconds
 _PIECE = 4096  # numbers written between two turns of the event loop
 _SHOWN = 40
@@ -207,9 +207,9 @@ def _json_content(tensor: _Input) -> bytes:
 
 def _wanted_binary(output: _Listed) -> bool:
     shown = f"output {output.name[:_SHOWN]!r}"
-    if unknown := sorted(set(output.parameters) - {_BINARY_DATA}):
-        raise InvalidRequest(f"{shown} has the parameter {unknown[0][:_SHOWN]!r}; want {_BINARY_DATA} at most")
-    return _flag(output.parameters, _BINARY_DATA, shown)
+    if unknown := sorted(set(output.parameters) - {BINARY_DATA}):
+        raise InvalidRequest(f"{shown} has the parameter {unknown[0][:_SHOWN]!r}; want {BINARY_DATA} at most")
+    return _flag(output.parameters, BINARY_DATA, shown)
 
 
 def _flag(parameters: Parameters, name: str, owner: str) -> bool:

@@ -108,6 +108,14 @@ def shared_memory(request: Any) -> None:
     request.inputs[0].parameters["shared_memory_region"].string_param = "region"
 
 
+def classified(request: Any) -> None:
+    request.outputs.add(name="policy__0").parameters["classification"].int64_param = 2  # tritonclient's class_count
+
+
+def to_shared_memory(request: Any) -> None:
+    request.outputs.add(name="policy__0").parameters["shared_memory_region"].string_param = "region"
+
+
 def with_priority(kind: str, value: Any) -> Callable[[Any], None]:
     def spoil(request: Any) -> None:
         setattr(request.parameters["priority"], kind, value)
@@ -161,6 +169,8 @@ ROWS = [
     (one_raw, "2 inputs but 1 raw_input_contents"),
     (both_contents, "contents beside raw_input_contents"),
     (shared_memory, "shared memory is not supported"),
+    (classified, "output 'policy__0' has the parameter 'classification'; want binary_data at most"),
+    (to_shared_memory, "output 'policy__0' has the parameter 'shared_memory_region'; want binary_data at most"),
     (with_priority("int64_param", -1), "priority is -1, want 0"),
     (with_priority("string_param", "1"), "priority is sent as string_param, want int64_param or uint64_param"),
     (with_priority("bool_param", True), "priority is sent as bool_param"),

@@ -105,6 +105,21 @@ async def test_a_caller_cancelled_during_its_batch_does_not_affect_the_others(ba
     assert other.result().output[1][0, 0] == 5
 
 
+async def test_a_deadline_ends_the_wait_and_frees_its_room_while_the_device_is_busy(batcher, echo):
+    async with asyncio.TaskGroup() as group:
+        await occupy(batcher, echo, group)
+        patient = group.create_task(ask(batcher, echo, 3, expires_s=time.monotonic() + 600.0))
+        late = [_outcome(ask(batcher, echo, mark, rows=40, expires_s=time.monotonic() + 0.01)) for mark in (1, 2)]
+        for found in await asyncio.gather(*late):  # the gate is closed
+            assert isinstance(found, Unavailable)
+            assert "deadline" in str(found)
+        assert batcher.waiting_rows == 2
+        fresh = group.create_task(ask(batcher, echo, 4, rows=60))
+        await asyncio.sleep(0)
+        echo.gate.set()
+    assert (patient.result().output[1][0, 0], fresh.result().output[1][0, 0]) == (3, 4)
+
+
 async def test_a_request_whose_deadline_has_passed_is_dropped(batcher, echo):
     async with asyncio.TaskGroup() as group:
         await occupy(batcher, echo, group)

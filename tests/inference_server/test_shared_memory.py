@@ -163,11 +163,12 @@ async def test_requests_are_counted_as_those_over_grpc(near, address, leaves, lo
         async with held(loader, evaluator, leaves):
             task = asyncio.create_task(evaluator.evaluate(leaves, version=V1))
             await until(lambda: near.waiting_rows() == 8)
+            assert metrics.INFERENCE_QUEUE.collect()[0].samples[0].value == 8  # while it waits
             task.cancel()
             await until(lambda: near.waiting_rows() == 0)
         with pytest.raises(InvalidRequest):
             await evaluator.evaluate(LeafBatch(leaves.states, np.full_like(leaves.legal, -1)), version=V1)
-        assert metrics.INFERENCE_QUEUE._value.get() == 0
+        assert metrics.INFERENCE_QUEUE.collect()[0].samples[0].value == 0
         return served.statistics.success.count - before[0], served.statistics.failure.count - before[1]
 
     async with client(address) as evaluator, KServeEvaluator(address, MODEL, retry_s=0.0) as other:

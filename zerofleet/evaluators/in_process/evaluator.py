@@ -87,7 +87,7 @@ class InProcessEvaluator:
             store: Versions with their weights.
             game: Game of the versions.
             executor: Executor of `evaluate`, whose compiled work releases the GIL; None evaluates in the calling thread.
-            keep: Number of versions kept in memory, the last loaded ones; None: all.
+            keep: Number of versions kept in memory, the last used ones; None: all.
             others: See `load_network`.
         """
         self._store = store
@@ -122,12 +122,11 @@ class InProcessEvaluator:
 
     def load(self, version: ModelVersion) -> InProcessNetwork:
         """Return the network of a version, loaded once; raises the errors of `load_network`."""
-        found = self._networks.get(version)
-        if found is not None:
+        if self._keep is None and (found := self._networks.get(version)) is not None:
             return found
         with self._loading:
-            if version not in self._networks:
-                self._networks[version] = load_network(self._store, self._game, version, others=self._others)
-                for old in list(self._networks)[: -self._keep] if self._keep else []:
-                    del self._networks[old]
-            return self._networks[version]
+            found = self._networks.pop(version, None) or load_network(self._store, self._game, version, others=self._others)
+            self._networks[version] = found  # in the order of their last use
+            for old in list(self._networks)[: -self._keep] if self._keep else []:
+                del self._networks[old]
+            return found
