@@ -211,7 +211,7 @@ class Arbiter:
         if champion is not None and version <= champion.version:
             await self._settle_outrun(version, champion)
             return
-        if self._mode == "watch" and any(version == former.version for former in self._crew.pointer.history):
+        if any(version == former.version for former in self._crew.pointer.history):  # its verdict could not be noted
             await self._settle(version, CandidateStatus.REJECTED, "rolled back before; promote it by hand if that was an error")
             return
         try:
