@@ -103,14 +103,14 @@ class Arbiter:
         """Make a version the champion regardless of its results; no effect on the present champion.
 
         `without_self_test` accepts a version that no inference server has loaded while none is reachable; the stored reason
-        notes it. Raises `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
+        notes it. A reason that begins as those of rollbacks or of promotions at once is stored after "by hand". Raises `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
         Cancellation: the promotion is either complete and announced or has no effect.
         """
         async with self._crew.pointer.command():
             champion = self._crew.pointer.champion
             if champion is not None and champion.version == version:
                 return champion
-            reason = reason or "promoted by hand"
+            reason = f"by hand: {reason}" if reason.startswith((ROLLBACK, AT_ONCE)) else reason or "promoted by hand"
             champion = await self._crew.promoter.crown(version, reason=reason, without_self_test=without_self_test)
         try:
             known = self._crew.ledger.candidate(version)

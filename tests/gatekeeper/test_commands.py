@@ -8,6 +8,7 @@ import pytest
 from watching_calls import note_version
 
 from gatekeeper.ledger import Ledger
+from zerofleet.contracts.lineage import line_of
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import CorruptModel, ModelNotFound, Unavailable
 
@@ -35,6 +36,17 @@ async def test_a_promotion_by_hand_of_an_older_version_can_be_rolled_back(open_g
         for _ in range(3):
             await gate.offer()
         await gate.client.promote(MODEL, 1, reason="nostalgia")
+        assert (await gate.client.rollback(MODEL, reason="")).version == 3
+
+
+@pytest.mark.parametrize("reason", ["rollback of the weak 2 and 3", "rollback", "promoted at once, by me"])
+async def test_a_promotion_by_hand_stays_one_whatever_its_reason_begins_with(open_gate, reason):
+    async with open_gate(mode="off") as gate:
+        for _ in range(3):
+            await gate.offer()
+        assert (await gate.client.promote(MODEL, 1, reason=reason)).reason == f"by hand: {reason}"
+        assert [champion.version for champion in line_of(gate.pointer.history)] == [1, 2, 3, 1]
+        assert gate.ledger.candidate(1).status is CandidateStatus.PROMOTED
         assert (await gate.client.rollback(MODEL, reason="")).version == 3
 
 
