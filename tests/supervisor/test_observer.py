@@ -106,6 +106,7 @@ async def test_a_measurement_in_progress_has_the_interval_of_its_pairs_and_the_a
     readings = await observer.look(None)
     assert readings.match is not None
     scores = np.repeat([float(part) for part in counts], list(counts.values()))
+    assert readings.match.share == scores.mean()  # not that of the 14 games won, some of which are of incomplete pairs
     assert (readings.match.share_low, readings.match.share_high) == share_interval(scores)
     assert readings.promoted_for_s[7] == pytest.approx(time.time(), abs=60.0)  # promoted in 1970
 

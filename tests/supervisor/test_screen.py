@@ -64,7 +64,7 @@ BUSY = Readings(
         Candidate("connect_four", 7, CandidateStatus.PLAYING),
         Candidate("connect_four", 8, CandidateStatus.QUEUED),
     ),
-    match=Match(7, 12, 3, 5, 1.2, -2.94, 2.94, 0.48, 0.84),
+    match=Match(7, 12, 3, 5, 1.2, -2.94, 2.94, 0.68, 0.48, 0.84),
     ladder=(
         Rung("model:5", 812, 770, 850, 120, anchored=True),
         Rung("alpha_beta:5", 640, 600, 690, 60, anchored=True),
@@ -130,9 +130,9 @@ def test_a_version_on_trial_shows_its_age_and_that_it_has_no_games() -> None:
         assert ("9 trial ★ 5 min" in line, "9 trial ★" in line, "0 games" in line) == (bool(known), True, True)
 
 
-def test_a_match_before_its_first_pair_has_no_interval() -> None:
+def test_a_match_before_its_first_pair_has_neither_points_nor_an_interval() -> None:
     page = "\n".join(drawn(dataclasses.replace(BUSY, match=Match(7, 1, 0, 0, 0.0, -2.94, 2.94)), 110, 38))
-    assert "100 % +0.00" in page
+    assert "– +0.00" in page
 
 
 def test_a_service_that_is_not_ready_shows_its_state_and_restarts() -> None:

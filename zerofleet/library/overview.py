@@ -92,9 +92,9 @@ class LiveMatch(Value):
     llr_low: float
     llr_high: float
     share: float | None
-    """Share of the points in [0, 1]; None without games."""
+    """Share of the points in [0, 1] over complete pairs; None before the first one."""
     share_low: float | None
-    """Lower end of its 95 % interval; None before the first pair of games."""
+    """Lower end of its 95 % interval."""
     share_high: float | None
     """Upper end of its 95 % interval."""
 
@@ -190,7 +190,7 @@ def describe(
         warning=now.disk_warning,
         phase=now.phase,
         panels=tuple(Panel(title=title, figures=tuple(map(_figure, rows))) for title, rows in figures(now)),
-        match=None if match is None else LiveMatch(**match._asdict(), share=match.share),
+        match=None if match is None else LiveMatch(**match._asdict()),
         candidates=tuple(_candidate_rows(now, at, since or {})),
         ladder=tuple(_ladder_row(rung, now) for rung in sorted(now.ladder, key=_strength)),
         services=tuple(map(_service_row, now.services)),

@@ -375,8 +375,8 @@ def _open_match(gate: Gate) -> Match | None:
     for row in gate.matches.matches:
         if row.state == "open" and row.status in (CandidateStatus.PLAYING, CandidateStatus.TRIAL):
             counts, bounds = (row.wins, row.draws, row.losses), (row.llr_low or 0.0, row.llr_high or 0.0)
-            interval = (row.share_low, row.share_high) if row.pairs else (None, None)
-            return Match(row.version, *counts, row.log_likelihood_ratio, *bounds, *interval)
+            points = (row.share, row.share_low, row.share_high) if row.pairs else (None, None, None)
+            return Match(row.version, *counts, row.log_likelihood_ratio, *bounds, *points)
     return None
 
 

@@ -132,7 +132,8 @@ class Observer:
         self._candidates: list[Candidate] = []
         self._champion: Champion | None = None
         self._promoted_at_s: dict[int, float] = {}
-        self._interval: tuple[tuple[tuple[str, float], ...], tuple[float, float]] = ((), (0.0, 1.0))  # of the last match
+        # Numbers of groups of the last match, and the share of their points with its interval.
+        self._interval: tuple[tuple[tuple[str, float], ...], tuple[float, float, float]] = ((), (0.5, 0.0, 1.0))
         self._ladder: list[Rung] = []
         self._announced: set[tuple[int, CandidateStatus]] | None = None
         self._began_s = time.monotonic() - (0.0 if began_at_s is None else time.time() - began_at_s)
@@ -293,7 +294,7 @@ class Observer:
             return None
         wins, draws, losses = (round(page.total("zerofleet_gate_match_games", result=r)) for r in ("win", "draw", "loss"))
         bounds = page.by("zerofleet_gate_llr_bound", "side").values()
-        share_low, share_high = self._share_interval(page.by("zerofleet_gate_match_groups", "share"))
+        share, share_low, share_high = self._points(page.by("zerofleet_gate_match_groups", "share"))
         return Match(
             version=version,
             wins=wins,
@@ -302,18 +303,19 @@ class Observer:
             llr=page.total("zerofleet_gate_llr"),
             llr_low=min(bounds, default=0.0),
             llr_high=max(bounds, default=0.0),
+            share=share,
             share_low=share_low,
             share_high=share_high,
         )
 
-    def _share_interval(self, groups: Mapping[str, float]) -> tuple[float, float] | tuple[None, None]:
-        """Return the interval of the share of the points for the numbers of groups by share; None without one."""
+    def _points(self, groups: Mapping[str, float]) -> tuple[float, float, float] | tuple[None, None, None]:
+        """Return the share of the points with its interval, for the numbers of groups by share; None without a group."""
         if not any(groups.values()):
-            return None, None
+            return None, None, None
         counted = tuple(sorted(groups.items()))
         if self._interval[0] != counted:  # it takes milliseconds, and a match changes less often than it is read
             scores = np.repeat([float(part) for part, _ in counted], [round(number) for _, number in counted])
-            self._interval = (counted, share_interval(scores))
+            self._interval = (counted, (float(scores.mean()), *share_interval(scores)))
         return self._interval[1]
 
 

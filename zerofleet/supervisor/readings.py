@@ -51,16 +51,15 @@ class Match(NamedTuple):
     llr: float
     llr_low: float
     llr_high: float
+    share: float | None = None
+    """Share of the points in [0, 1] over the games of complete pairs, with draws and places as the game scores them.
+
+    None before the first pair of games.
+    """
     share_low: float | None = None
-    """Lower end of the 95 % interval of the share of the points; None before the first pair of games."""
+    """Lower end of its 95 % interval."""
     share_high: float | None = None
     """Upper end of it."""
-
-    @property
-    def share(self) -> float | None:
-        """Share of the points in [0, 1]; None without games."""
-        games = self.wins + self.draws + self.losses
-        return (self.wins + self.draws / 2) / games if games else None
 
 
 @dataclass(frozen=True, slots=True)

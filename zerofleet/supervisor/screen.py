@@ -173,7 +173,8 @@ def _decided(candidate: Candidate) -> Match | None:
     if (report := candidate.match) is None:
         return None
     counts = (report.wins, report.draws, report.losses)
-    return Match(candidate.version, *counts, report.log_likelihood_ratio, 0.0, 0.0, report.share_low, report.share_high)
+    points = (report.share, report.share_low, report.share_high)
+    return Match(candidate.version, *counts, report.log_likelihood_ratio, 0.0, 0.0, *points)
 
 
 def _ladder(now: Readings, full: bool) -> Panel:
