@@ -16,7 +16,8 @@ from zerofleet.errors import Unavailable
 from zerofleet.rpc.gatekeeper_client import ModelChanges
 from zerofleet.strength.ratings.intervals import share_interval
 from zerofleet.supervisor.child import ChildState
-from zerofleet.supervisor.lines import progress_line
+from zerofleet.supervisor.figures import figures
+from zerofleet.supervisor.lines import progress_line, row
 from zerofleet.supervisor.observer import Observer, _memory
 from zerofleet.supervisor.pages import MetricsPage
 from zerofleet.supervisor.processor_time import ProcessorTime
@@ -153,6 +154,37 @@ async def test_a_list_that_stays_out_of_date_is_reported_once(gatekeeper) -> Non
         await observer.look(None)
     assert said[-1:] == ["the gatekeeper's list of candidates is out of date: too large"]
     assert len(said) == 2  # with the verdict of the first look
+
+
+async def test_a_service_that_stops_answering_is_shown_as_silent_and_its_counts_as_unknown(gatekeeper, monkeypatch) -> None:
+    """A worker answers, a trainer never did: it is stopped, and its connections are accepted by the kernel alone."""
+    answers = {1: (None, False), 2: (MetricsPage("zerofleet_games_active 12\n"), True), 3: (None, True)}
+
+    async def read(port: int, token: str | None = None) -> tuple[MetricsPage | None, bool]:
+        return answers[port]
+
+    monkeypatch.setattr("zerofleet.supervisor.observer.read_page", read)
+    names = ("trainer", "worker-0", "inference_server")  # the last one rejects the token of the metrics
+    services = [SimpleNamespace(**{**vars(READY), "name": name, "metrics_port": at}) for at, name in enumerate(names, 1)]
+    observer = Observer(services, gatekeeper, MODEL, lambda _line: None, began_at_s=time.time() - 60.0)
+    assert [one.state for one in (await observer.look(None)).services] == [ChildState.READY] * 3  # it may be busy
+    now = await observer.look(None)
+    assert [one.state for one in now.services] == [ChildState.SILENT, ChildState.READY, ChildState.READY]
+    shown = {figure.label: figure.value for _, figures_shown in figures(now) for figure in figures_shown}
+    assert [shown[label] for label in ("stored", "step", "window", "reuse", "in play")] == ["–", "–", "–", "–", "12"]
+    assert (row(now)["step"], row(now)["games"]) == (None, 0)
+
+    answers[1] = (MetricsPage("zerofleet_train_step 7\n"), True)
+    now = await observer.look(None)
+    assert (now.services[0].state, now.known("step")) == (ChildState.READY, 7)
+
+
+async def test_a_worker_that_ended_has_no_game_in_play(gatekeeper) -> None:
+    worker = SimpleNamespace(**{**vars(READY), "name": "worker-0", "state": ChildState.ENDED})
+    observer = Observer([worker], gatekeeper, MODEL, lambda _line: None)
+    observer._pages["worker-0"] = MetricsPage("zerofleet_games_active 12\nzerofleet_publish_queue_games 2\n")
+    now = await observer.look(None)
+    assert (now.games_active, now.waiting_games) == (0, 0)
 
 
 async def test_the_busy_share_of_several_devices_is_their_mean(gatekeeper, monkeypatch) -> None:

@@ -57,6 +57,8 @@ class ChildState(StrEnum):
     RESTARTING = "restarting"
     DRAINING = "draining"
     ENDED = "ended"
+    SILENT = "does not answer"
+    """State of a process that is ready and stopped answering; only in readings, as the observer finds it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ def _self_play(now: Readings) -> tuple[str, list[Figure]]:
     per_hour = UNKNOWN if math.isnan(now.games_per_hour) else count(round(now.games_per_hour))
     refused = max(now.rejected, now.dead)
     return "self-play", [
-        Figure("games", count(now.games), f"{per_hour} /h"),
-        Figure("moves", compact(now.moves), f"{decimals(per_game, 1)} per game"),
-        Figure("in play", count(now.games_active), "games"),
-        Figure("stored", count(now.games_stored), "in this run"),
+        Figure("games", _count(now.known("games")), f"{per_hour} /h"),
+        Figure("moves", _compact(now.known("moves")), f"{decimals(per_game, 1)} per game"),
+        Figure("in play", _count(now.known("games_active")), "games"),
+        Figure("stored", _count(now.known("games_stored")), "in this run"),
         Figure(
             "in transit",
             count(now.lag + now.waiting_games),
@@ -54,7 +54,15 @@ def _learning(now: Readings) -> tuple[str, list[Figure]]:
     skipped = Text(f"{now.skipped_steps} skipped", style=LOOK) if now.skipped_steps else f"{compact(now.steps_per_s)} /s"
     return "learning", [
         *(Figure(f"loss {head}", decimals(loss, 3), notes.pop() if notes else "") for head, loss in shown.items()),
-        Figure("step", count(now.step), skipped),
-        Figure("window", compact(now.window), f"of {compact(now.samples)}"),
-        Figure("reuse", decimals(now.reuse, 2), "per sample"),
+        Figure("step", _count(now.known("step")), skipped),
+        Figure("window", _compact(now.known("window")), f"of {_compact(now.known('samples'))}"),
+        Figure("reuse", UNKNOWN if "reuse" in now.unknown else decimals(now.reuse, 2), "per sample"),
     ]
+
+
+def _count(number: int | None) -> str:
+    return UNKNOWN if number is None else count(number)
+
+
+def _compact(number: int | None) -> str:
+    return UNKNOWN if number is None else compact(number)

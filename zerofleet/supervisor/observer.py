@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -22,7 +22,7 @@ from zerofleet.strength.ratings.intervals import share_interval
 from zerofleet.supervisor.child import ChildState
 from zerofleet.supervisor.counters import Meter, Totals
 from zerofleet.supervisor.diagnostics import DiagnosticsMeter
-from zerofleet.supervisor.pages import MetricsPage, fetch_page
+from zerofleet.supervisor.pages import MetricsPage, read_page
 from zerofleet.supervisor.processor_time import ProcessorTime
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 from zerofleet.supervisor.servers import ServerMeter, is_server
@@ -32,6 +32,7 @@ __all__ = ["Observer", "Watched", "is_passed_over"]
 TREND_EVERY_S = 5.0
 TREND_POINTS = 60
 TELL_AFTER_REFUSALS = 10  # looks in succession
+SILENT_AFTER_MISSES = 2  # looks in succession; `zerofleet status` takes two
 
 _GAMES = "zerofleet_games_finished_total"
 _MOVES = "zerofleet_selfplay_moves_total"
@@ -123,6 +124,7 @@ class Observer:
         self._processor_time: dict[str, ProcessorTime] = {}
         self._diagnostics = DiagnosticsMeter()
         self._pages: dict[str, MetricsPage] = {}
+        self._misses: Counter[str] = Counter()  # looks in succession that a service has not answered
         self._trend: deque[float] = deque(maxlen=TREND_POINTS)
         self._trend_at_s = 0.0
         self._known: dict[int, Candidate] = {}
@@ -154,8 +156,9 @@ class Observer:
 
     async def _read_pages(self) -> None:
         ready = [child for child in self._children if child.metrics_port]
-        pages = await asyncio.gather(*(fetch_page(child.metrics_port, self._metrics_token) for child in ready))
-        for child, page in zip(ready, pages, strict=True):
+        answers = await asyncio.gather(*(read_page(child.metrics_port, self._metrics_token) for child in ready))
+        for child, (page, has_answered) in zip(ready, answers, strict=True):
+            self._misses[child.name] = 0 if has_answered else self._misses[child.name] + 1
             if page is not None:
                 self._pages[child.name] = page
                 self._totals.take(child.name, page)
@@ -213,6 +216,23 @@ class Observer:
     def _workers(self, name: str, **labels: str) -> float:
         return sum(page.total(name, **labels) for page in self._worker_pages())
 
+    def _present(self, gauge: str) -> float:
+        """Return the sum of a gauge over the workers that are there: an ended one has no game in play."""
+        there = [child.name for child in self._children if child.metrics_port and child.name.startswith("worker-")]
+        return sum(self._page(name).total(gauge) for name in there)
+
+    def _unknown(self) -> frozenset[str]:
+        """Return the counts of services that were never read since this process was attached to the run.
+
+        Those of a run that this process started are 0 until then.
+        """
+        if not self._is_attached:
+            return frozenset()
+        of_workers = () if self._worker_pages() else ("games", "moves", "games_active")
+        return frozenset(
+            (*of_workers, *(() if "trainer" in self._pages else ("games_stored", "step", "window", "samples", "reuse")))
+        )
+
     def _readings(self, now_s: float, left_s: float | None) -> Readings:
         trainer, totals, meter = self._page("trainer"), self._totals, self._meter
         network, cached = self._workers(_EVALUATIONS, source="network"), self._workers(_EVALUATIONS, source="cache")
@@ -223,8 +243,8 @@ class Observer:
             games_stored=round(trainer.total("zerofleet_replay_games_ever")),
             games_per_hour=meter.per_second(_GAMES) * 3600,
             moves=round(totals.of(_MOVES)),
-            games_active=round(self._workers("zerofleet_games_active")),
-            waiting_games=round(self._workers("zerofleet_publish_queue_games")),
+            games_active=round(self._present("zerofleet_games_active")),
+            waiting_games=round(self._present("zerofleet_publish_queue_games")),
             evaluations_per_s=meter.per_second(_POSITIONS),
             mean_batch=meter.ratio(f"{_BATCH}_sum", f"{_BATCH}_count"),
             device_busy=meter.per_second(_BUSY) / max(1, sum(is_server(child.name) for child in self._children)),
@@ -254,14 +274,16 @@ class Observer:
             diagnostics=self._diagnostics.take(now_s, totals, self._worker_pages()),
             services=tuple(self._service(child, now_s) for child in self._children),
             disk_free_bytes=self._disk_free_bytes(),
+            unknown=self._unknown(),
         )
 
     def _service(self, child: Watched, now_s: float) -> ServiceReading:
         cores = self._processor_time[child.name].cores
         for_s, memory_bytes = now_s - child.since_s, _memory(child.pid)
+        is_silent = child.state is ChildState.READY and self._misses[child.name] >= SILENT_AFTER_MISSES
         return ServiceReading(
             name=child.name,
-            state=child.state,
+            state=ChildState.SILENT if is_silent else child.state,
             for_s=for_s,
             restarts=child.restarts,
             memory_bytes=memory_bytes,

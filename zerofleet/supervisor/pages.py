@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from zerofleet.supervisor.probe_client import fetch
 
-__all__ = ["MetricsPage", "fetch_page"]
+__all__ = ["MetricsPage", "fetch_page", "read_page"]
 
 TIMEOUT_S = 2.0
 MAX_PAGE_BYTES = 4 << 20
@@ -53,8 +53,17 @@ async def fetch_page(port: int, token: str | None = None) -> MetricsPage | None:
 
     Cancellation: the connection is closed.
     """
+    page, _ = await read_page(port, token)
+    return page
+
+
+async def read_page(port: int, token: str | None = None) -> tuple[MetricsPage | None, bool]:
+    """Return the page as `fetch_page`, and whether the service replied in time, also where it rejects the token.
+
+    Cancellation: the connection is closed.
+    """
     try:
         reply = await fetch("127.0.0.1", port, "/metrics", token=token, most_bytes=MAX_PAGE_BYTES, timeout_s=TIMEOUT_S)
-        return MetricsPage(reply.body.decode()) if reply.status == 200 else None
+        return (MetricsPage(reply.body.decode()) if reply.status == 200 else None), True
     except (OSError, TimeoutError, ValueError):
-        return None
+        return None, False

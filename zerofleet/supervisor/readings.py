@@ -127,6 +127,14 @@ class Readings:
     disk_free_bytes: int | None = None
     """Free space on the disk of the run; None if unknown."""
 
+    unknown: frozenset[str] = frozenset()
+    """Names of the counts above that no service and no file has stated; they are 0."""
+
+    def known(self, count: str) -> int | None:
+        """Return a count by its name, None where it is unknown."""
+        number: int = getattr(self, count)
+        return None if count in self.unknown else number
+
     @property
     def disk_warning(self) -> str:
         """Warning of a disk that is full or nearly so, without which candidates and games cannot be stored; else empty."""

@@ -65,6 +65,7 @@ _STATE_STYLES = {
     ChildState.RESTARTING: WRONG,
     ChildState.DRAINING: LOOK,
     ChildState.ENDED: LABEL,
+    ChildState.SILENT: WRONG,
 }
 
 
