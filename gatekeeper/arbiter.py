@@ -103,7 +103,8 @@ class Arbiter:
         """Make a version the champion regardless of its results; no effect on the present champion.
 
         `without_self_test` accepts a version that no inference server has loaded while none is reachable; the stored reason
-        notes it. A reason that begins as those of rollbacks or of promotions at once is stored after "by hand". Raises `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
+        notes it. A reason that begins as those of rollbacks or of promotions at once is stored after "by hand". Raises
+        `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
         Cancellation: the promotion is either complete and announced or has no effect.
         """
         async with self._crew.pointer.command():

@@ -21,6 +21,7 @@ from zerofleet.supervisor.lines import progress_line, row
 from zerofleet.supervisor.observer import Observer, _memory
 from zerofleet.supervisor.pages import MetricsPage
 from zerofleet.supervisor.processor_time import ProcessorTime
+from zerofleet.supervisor.words import UNKNOWN
 
 MODEL = "connect_four"
 REPORT = MatchReport(2, 14, 4, 8, (0, 1, 2, 3, 4), 0.6, 0.5, 0.7, 3.0)
@@ -171,7 +172,7 @@ async def test_a_service_that_stops_answering_is_shown_as_silent_and_its_counts_
     now = await observer.look(None)
     assert [one.state for one in now.services] == [ChildState.SILENT, ChildState.READY, ChildState.READY]
     shown = {figure.label: figure.value for _, figures_shown in figures(now) for figure in figures_shown}
-    assert [shown[label] for label in ("stored", "step", "window", "reuse", "in play")] == ["–", "–", "–", "–", "12"]
+    assert [shown[label] for label in ("stored", "step", "window", "reuse", "in play")] == [*[UNKNOWN] * 4, "12"]
     assert (row(now)["step"], row(now)["games"]) == (None, 0)
 
     answers[1] = (MetricsPage("zerofleet_train_step 7\n"), True)

@@ -19,6 +19,7 @@ from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 from zerofleet.supervisor.request import RunRequest
 from zerofleet.supervisor.screen import Event, Title, draw
 from zerofleet.supervisor.summary import summary
+from zerofleet.supervisor.words import UNKNOWN
 
 TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", 1800.0)
 SERVICES = tuple(
@@ -132,7 +133,7 @@ def test_a_version_on_trial_shows_its_age_and_that_it_has_no_games() -> None:
 
 def test_a_match_before_its_first_pair_has_neither_points_nor_an_interval() -> None:
     page = "\n".join(drawn(dataclasses.replace(BUSY, match=Match(7, 1, 0, 0, 0.0, -2.94, 2.94)), 110, 38))
-    assert "– +0.00" in page
+    assert f"{UNKNOWN} +0.00" in page
 
 
 def test_a_service_that_is_not_ready_shows_its_state_and_restarts() -> None:

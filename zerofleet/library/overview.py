@@ -206,28 +206,52 @@ def recorded_readings(
     ladder: tuple[Rung, ...],
     match: Match | None = None,
 ) -> tuple[Readings, datetime | None]:
-    """Return the readings of the newest rows of a run's metrics with the gate's record, and their time; None without one."""
-    if not len(metrics["run.time_s"]):
-        return Readings(champion=champion, candidates=candidates, ladder=ladder, match=match), None
-    last = {name.removeprefix("run."): float(column[-1]) for name, column in metrics.items() if name.startswith("run.")}
-    trend = metrics["trainer.loss_total"]
+    """Return the readings of the newest rows of a run's metrics with the gate's record, and their time; None without one.
+
+    A cluster has rows of the trainer alone, and other trainers go on when the supervisor's rows end: what the trainer states is
+    taken from its newest row where that is the newest one. Counts that no row states are unknown.
+    """
+    last, trained = _newest(metrics, "run"), _newest(metrics, "trainer")
+    losses = {name: value for name, value in last.items() if name.startswith("loss_")}
+    times = [row["time_s"] for row in (last, trained) if math.isfinite(row.get("time_s", math.nan))]
+    if trained and trained.get("time_s", math.nan) >= max(times, default=math.inf):
+        last |= {ours: trained[theirs] for ours, theirs in _OF_TRAINER.items() if math.isfinite(trained.get(theirs, math.nan))}
+        losses |= {name: value for name, value in trained.items() if name.startswith("loss_") and math.isfinite(value)}
+    trend, began = metrics["trainer.loss_total"], metrics["trainer.time_s"][:1]
     numbers = {name: last.get(name, math.nan) for name in _RATES}
-    counts = {name: _whole(last.get(name, 0.0)) for name in _COUNTS}
+    counts = {name: _whole(last.get(name, math.nan)) for name in _COUNTS}
+    elapsed_s = last["elapsed_s"] if "elapsed_s" in last else max(times, default=0.0) - min([*began, *times], default=0.0)
     readings = Readings(
-        elapsed_s=last["elapsed_s"] if math.isfinite(last["elapsed_s"]) else 0.0,
-        losses={name.removeprefix("loss_"): value for name, value in last.items() if name.startswith("loss_")},
+        elapsed_s=elapsed_s if math.isfinite(elapsed_s) else 0.0,
+        losses={name.removeprefix("loss_"): value for name, value in losses.items()},
         loss_trend=tuple(trend[np.isfinite(trend)][-TREND_POINTS:].tolist()),
         lag=_whole(last.get("stream_lag", 0.0)),
         champion=champion,
         candidates=candidates,
         ladder=ladder,
         match=match,
+        unknown=frozenset({"games_active", *(name for name in _COUNTS if not math.isfinite(last.get(name, math.nan)))}),
         **numbers,  # type: ignore[arg-type]
         **counts,  # type: ignore[arg-type]
     )
-    return readings, datetime.fromtimestamp(last["time_s"], UTC) if math.isfinite(last["time_s"]) else None
+    return readings, datetime.fromtimestamp(max(times), UTC) if times else None
 
 
+def _newest(metrics: Mapping[str, np.ndarray], group: str) -> dict[str, float]:
+    """Return the last row of a group by name; empty without a row."""
+    found = {name: column for name, column in metrics.items() if name.startswith(f"{group}.") and len(column)}
+    return {name.removeprefix(f"{group}."): float(column[-1]) for name, column in found.items()}
+
+
+_OF_TRAINER = {
+    "games_stored": "games_ever",
+    "step": "step",
+    "window": "window_samples",
+    "samples": "samples_ever",
+    "reuse": "reuse",
+    "learning_rate": "learning_rate",
+}
+"""Names of the trainer's figures in its own rows, by those of the run's."""
 _RATES = (
     "games_per_hour",
     "evaluations_per_s",
