@@ -108,6 +108,12 @@ def create_app(
             return JSONResponse({"error": text}, 404)
         return pages.render("fault.html", 404, fault=text)
 
+    async def wrong_method(request: Request, error: Exception) -> Response:
+        text, headers = f"{request.url.path} has no method {request.method}", getattr(error, "headers", None)
+        if request.url.path.startswith(API):
+            return JSONResponse({"error": text}, 405, headers=headers)
+        return pages.render("fault.html", 405, fault=text)
+
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
@@ -126,6 +132,6 @@ def create_app(
             static_files(),
         ],
         middleware=[Middleware(Guard, host_names=host_names, token=token, operator_token=operator_token)],
-        exception_handlers={404: not_found},
+        exception_handlers={404: not_found, 405: wrong_method},
         lifespan=lifespan,
     )

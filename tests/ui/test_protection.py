@@ -73,6 +73,18 @@ async def test_an_unknown_run_is_named_as_text(client):
     assert "&lt;script&gt;" in page.text
 
 
+@pytest.mark.parametrize(("path", "allowed"), [("/api/v1/runs", "GET"), ("/api/v1/openapi.json", "GET")])
+async def test_a_wrong_method_on_the_api_is_refused_as_the_declared_fault_with_the_right_ones(client, path, allowed):
+    answer = await client.request("DELETE", path, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()) == (405, {"error": f"{path} has no method DELETE"})
+    assert allowed in answer.headers["allow"]
+
+
+async def test_a_wrong_method_on_a_page_is_refused_by_a_page(client):
+    answer = await client.request("DELETE", "/play", headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.headers["content-type"]) == (405, "text/html; charset=utf-8")
+
+
 async def test_a_foreign_host_name_is_refused(client):
     assert (await client.get("/api/v1/runs", headers={"Host": "evil.example"})).status_code == 400
     assert (await client.get("/api/v1/runs", headers={"Host": "[evil"})).status_code == 400
