@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -25,6 +26,7 @@ __all__ = ["LiveRuns", "Look"]
 
 LOOK_EVERY_S = 1.0
 ASK_TIMEOUT_S = 2.0
+_PROMOTED = re.compile(r"^candidate (\d+ promoted)(?: against \d+)?:")  # as the observer notes a verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ class _Services:
             return await asyncio.to_thread(_recorded, self._run)
         promotions = await asyncio.to_thread(self._run.promotions)
         since = await asyncio.to_thread(self._run.since, readings.candidates)
-        return Look(readings, datetime.now(UTC), is_live=True, events=(*promotions, *self._events), since=since)
+        events = (*promotions, *_news(self._events, promotions))
+        return Look(readings, datetime.now(UTC), is_live=True, events=events, since=since)
 
     async def _observing(self, found: Sequence[ServiceFile]) -> Observer:
         """Return the observer of the services; a new one where a service, or an address of the gatekeeper, is new."""
@@ -130,6 +133,12 @@ class _Services:
 
     def _note(self, text: str) -> None:
         self._events.append(Event(at=datetime.now(UTC), text=text))
+
+
+def _news(notes: Iterable[Event], promotions: Iterable[Event]) -> list[Event]:
+    """Return the notes of an observer without the verdicts that `promotions` has with the same reason."""
+    told = {one.text for one in promotions}
+    return [one for one in notes if _PROMOTED.sub(r"version \1:", one.text) not in told]
 
 
 def _recorded(run: OpenRun) -> Look:

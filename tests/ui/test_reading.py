@@ -20,9 +20,12 @@ from ui.catalogue import Catalogue, UnknownRun
 from ui.live import LiveRuns
 from zerofleet.cli import main
 from zerofleet.contracts.gate_events import Tallied
+from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
 from zerofleet.service.compilation_note import Compilation, note_path, write_note
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.supervisor.observer import Observer, _verdict
 from zerofleet.supervisor.overview import live_services
+from zerofleet.supervisor.readings import Readings
 
 
 async def test_the_list_of_runs_has_game_champion_and_trends(client):
@@ -193,6 +196,39 @@ async def test_the_overview_of_a_live_run_is_that_of_zerofleet_status(runs, tmp_
         assert not (await anext(followed)).is_live
         run.paths.announce("worker-0").write_text(json.dumps(said))
         assert [one.name for one in (await anext(followed)).overview().services] == ["worker-0"]  # of the new session alone
+    catalogue.close()
+
+
+async def test_a_promotion_that_a_live_overview_sees_is_one_event(runs, tmp_path, monkeypatch):
+    shutil.copytree(runs / "golden", tmp_path / "live")
+    catalogue, live = Catalogue(tmp_path, None), LiveRuns(every_s=0.0)
+    run = catalogue.get("live")
+    said = {"service": "trainer", "pid": os.getpid(), "address": "", "metrics_port": 0}
+    run.paths.announce("trainer").write_text(json.dumps(said))
+
+    async def look(self, left_s):
+        self._say(_verdict(Candidate("tic_tac_toe", 2, CandidateStatus.PROMOTED, reason="promotion 2")))
+        self._say(
+            _verdict(
+                Candidate(
+                    "tic_tac_toe",
+                    2,
+                    CandidateStatus.PROMOTED,
+                    MatchReport(1, 6, 2, 2, (0, 1, 1, 2, 1), 0.7, 0.5, 0.9, 2.94),
+                    "not weaker",
+                )
+            )
+        )
+        return Readings()
+
+    monkeypatch.setattr(Observer, "look", look)
+    async with contextlib.aclosing(live.follow(run)) as followed:
+        texts = [event.text for event in (await anext(followed)).overview().events]
+    assert sorted(texts) == [
+        "candidate 2 promoted against 1: not weaker",  # of its measurement, after it was promoted
+        "version 1 promoted: promotion 1",
+        "version 2 promoted: promotion 2",
+    ]
     catalogue.close()
 
 
