@@ -12,13 +12,17 @@ from playwright.sync_api import Page, Route, expect
 
 import games
 from zerofleet.contracts.gate_events import ModelPlay, StatusChanged, Submitted
+from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.runs import RunDirectory
 from zerofleet.strength.matches import SequentialTest
 from zerofleet.strength.ratings import Sprt
 from zerofleet.testing.gate_matches import sample_match
+from zerofleet.testing.models import manifest_of, sample_files, uniform_golden
 
 Opener = Callable[..., Page]
 Keeper = Callable[[Page, str], None]
@@ -60,6 +64,26 @@ def test_a_version_leads_to_the_path_of_its_test(
     keep(page, "match-of-model")
     assert Axe().run(page).response["violations"] == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_groups_of_three_players_have_shares_of_points_and_the_number_of_their_games(
+    open_page: Opener, runs: Path, with_match: str
+) -> None:
+    game, root = games.make("take_six"), runs / "cards"
+    with RunDirectory.create_or_open(root, "take_six", {}, preset="tiny", seed=1) as made:
+        match = sample_match(game, RULE, match_id="gate/2/1/1", version=2, opponent=1, groups=2)
+        EventJournal(made.paths.gatekeeper / JOURNAL_FILE, model=model_name(game)).rewrite(match)
+        for version in (1, 2):
+            manifest = manifest_of(game, uniform_golden(game))
+            DirectoryStore(made.paths.models).publish(model_name(game), sample_files(float(version)), manifest)
+    page = open_page("/runs/cards/matches#version=2")
+    expect(page.locator("#pair h2")).to_have_text(re.compile(r"^Group 1: \d+(\.\d)? % of [36] games$"))
+    expect(page.locator("#match button").last).to_have_text(re.compile(r"^2: \d+(\.\d)? %$"))
+    expect(page.locator("#matches th").last).to_have_text("groups by points")
+    page.goto(f"{page.url.partition('/runs')[0]}/runs/cards/models#v2")
+    expect(page.locator("#detail")).to_contain_text("points of a group")
+    page.goto(f"{page.url.partition('/runs')[0]}/runs/{with_match}/matches#version=2")
+    expect(page.locator("#pair h2")).to_have_text(re.compile(r"^Pair 1: (0|½|1|1½|2) of 2$"))
 
 
 def test_an_address_opens_the_pair_game_and_ply_that_it_names_and_follows_the_reader(

@@ -1,8 +1,8 @@
 import { byId, count, el, fetchJson, game, latest, notice, onward, path, patiently, percent, run, signed, svg, table } from "./common.js";
 import { exports } from "./files.js";
 import { testFigure } from "./llr_path.js";
+import { isOfGroups, outcome, places, short } from "./points.js";
 
-const POINTS = ["0", "½", "1", "1½", "2"];
 const KINDS = { gate: "gate match", measurement: "measurement" };
 const STATES = { open: "in progress", ended: "no verdict" };
 const PAGE = 100, MOST_AT_ONCE = 500; // versions of an answer
@@ -18,12 +18,14 @@ const verdict = (row) => (row.state === "decided" ? row.status : STATES[row.stat
 const score = ({ wins, draws, losses }) => `+${wins} =${draws} −${losses}`;
 const key = (row) => row.id || `${row.version}:${row.opponent}`; // a report without games has no id
 const query = (values) => new URLSearchParams(values).toString();
-const outcome = (points) => (points === null ? "incomplete" : `${POINTS[Math.round(4 * points)]} of 2`);
 
-/** Return the histogram of pairs by the version's points: no point at the left, two wins at the right. */
-function histogram(pairs) {
-  const most = Math.max(...pairs, 1);
-  return svg("svg", { class: "histogram", viewBox: "0 0 96 36", role: "img", "aria-label": `pairs by points: ${pairs.map((number, i) => `${POINTS[i]}: ${number}`).join(", ")}` },
+const word = (match) => (isOfGroups(match) || match.games?.some(({ games }) => games.length > 2) ? "group" : "pair");
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
+
+/** Return the histogram of pairs or groups by the version's points: no point at the left, all of them at the right. */
+function histogram(match) {
+  const pairs = match.pentanomial, points = places(match), most = Math.max(...pairs, 1);
+  return svg("svg", { class: "histogram", viewBox: "0 0 96 36", role: "img", "aria-label": `${word(match)}s by points: ${pairs.map((number, i) => `${points[i]}: ${number}`).join(", ")}` },
     pairs.flatMap((number, i) => [
       svg("rect", { x: 19 * i, y: 24 - (22 * number) / most, width: 16, height: Math.max(0.6, (22 * number) / most) }),
       svg("text", { x: 19 * i + 8, y: 35, class: "middle" }, `${number}`)]));
@@ -70,7 +72,7 @@ function openPair(pair, { place = 0, at = pair.opening_plies } = {}) {
   [shown, chosen] = [pair, Math.min(Math.max(0, place), pair.games.length - 1)];
   home.hidden = false;
   home.replaceChildren(
-    el("h2", {}, `Pair ${pair.number}: ${outcome(pair.points)}${pair.is_counted ? "" : ", not counted"}`),
+    el("h2", {}, `${capital(word(detail))} ${pair.number}: ${outcome(pair)}${pair.is_counted ? "" : ", not counted"}`),
     el("p", { class: "dim" }, `Opening ${pair.games[0].moves.slice(0, pair.opening_plies).join(" ") || "none"}; its games begin there, each with other seats.`),
     el("div", { class: "stepper pair-stepper" },
       el("button", { type: "button", onclick: () => step(pair, ply - 1), "aria-label": "Previous position" }, "‹"),
@@ -85,7 +87,7 @@ function openPair(pair, { place = 0, at = pair.opening_plies } = {}) {
   home.scrollIntoView({ block: "nearest" });
 }
 
-const summary = (row) => el("p", {}, !row.is_begun ? "No game that counts has ended." : `${row.wins} won, ${row.draws} drawn, ${row.losses} lost in ${count(row.pairs)} pairs: ${percent(row.share)} of the points (95 % interval ${percent(row.share_low)} to ${percent(row.share_high)}).`);
+const summary = (row) => el("p", {}, !row.is_begun ? "No game that counts has ended." : `${row.wins} won, ${row.draws} drawn, ${row.losses} lost in ${count(row.pairs)} ${word(row)}s: ${percent(row.share)} of the points (95 % interval ${percent(row.share_low)} to ${percent(row.share_high)}).`);
 
 const page = (values) => fetchJson(`${path("runs", run, "matches")}?${query(values)}`);
 
@@ -131,9 +133,9 @@ async function open(row, asked = new URLSearchParams()) {
       detail.reason ? el("p", { class: "dim" }, detail.reason) : "",
       detail.play ? el("p", { class: "dim" }, `Both versions: ${detail.play}.`) : "",
       ...testFigure(detail),
-      el("h2", {}, "Pairs"),
-      el("p", { class: "dim" }, "Number of the pair, and the version's points in it; a grey one does not count, as it ended after the decision or is incomplete."),
-      el("ul", { class: "choice-list" }, detail.games.map((pair) => el("li", {}, el("button", { type: "button", class: pair.is_counted ? "" : "dim", title: pair.is_counted ? "" : "not counted", onclick: () => openPair(pair) }, `${pair.number}: ${pair.points === null ? "…" : POINTS[Math.round(4 * pair.points)]}`)))));
+      el("h2", {}, capital(`${word(detail)}s`)),
+      el("p", { class: "dim" }, `Number of the ${word(detail)}, and the version's points in it; a grey one does not count, as it ended after the decision or is incomplete.`),
+      el("ul", { class: "choice-list" }, detail.games.map((pair) => el("li", {}, el("button", { type: "button", class: pair.is_counted ? "" : "dim", title: pair.is_counted ? "" : "not counted", onclick: () => openPair(pair) }, `${pair.number}: ${short(pair)}`)))));
     if (detail.games.length) openPair(...place(asked));
   } catch (error) {
     home.replaceChildren(el("p", { class: "error-text" }, error.message));
@@ -156,7 +158,7 @@ function list() {
     ["points", (row) => (row.is_begun ? percent(row.share) : "–"), { right: true }],
     ["95 % interval", (row) => (row.is_begun ? `${percent(row.share_low)} to ${percent(row.share_high)}` : "–"), { right: true }],
     ["llr", (row) => signed(row.log_likelihood_ratio), { right: true }],
-    ["pairs by points", (row) => histogram(row.pentanomial)],
+    [matches.some(isOfGroups) ? "groups by points" : "pairs by points", (row) => histogram(row)],
   ], matches, { caption: "Matches, newest first" }));
   mark();
 }

@@ -1,12 +1,12 @@
 import { byId, compact, count, el, fetchJson, latest, moment, notice, onward, path, patiently, percent, rating, reveal, run, signed, svg, table } from "./common.js";
 import { testFigure } from "./llr_path.js";
+import { isOfGroups, places } from "./points.js";
 import { champion, follow, promotion } from "./promotion.js";
 
 const PAGE = 100, MOST_AT_ONCE = 500; // rows of an answer
 const opening = latest(), reading = latest();
 let models = [], total = 0, before = null;
 const IN_PROGRESS = /\b(playing|trial)$/; // status of a version whose match or measurement has no verdict yet
-const PAIRS = ["0", "½", "1", "1½", "2"];
 const score = ({ match }) => (match ? `+${match.wins} =${match.draws} −${match.losses}` : "");
 
 function list() {
@@ -30,14 +30,15 @@ function list() {
 /** Mark the row of the version that is shown. */
 const mark = () => byId("models").querySelectorAll("tbody tr").forEach((row, i) => row.classList.toggle("chosen", String(models[i].version) === location.hash.slice(2)));
 
-/** Return the histogram of game pairs by the candidate's points. */
-function histogram(pairs) {
-  const most = Math.max(...pairs, 1);
-  return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Pairs of games by points" }, table([
-    ["points of a pair", ([points]) => PAIRS[points], { right: true }],
-    ["pairs", ([, number]) => count(number), { right: true }],
+/** Return the histogram of pairs or groups of games by the candidate's points. */
+function histogram(match) {
+  const pairs = match.pentanomial, most = Math.max(...pairs, 1), points = places(match), word = isOfGroups(match) ? "group" : "pair";
+  const caption = `${word === "pair" ? "Pairs" : "Groups"} of games by points`;
+  return el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption }, table([
+    [`points of a ${word}`, ([place]) => points[place], { right: true }],
+    [`${word}s`, ([, number]) => count(number), { right: true }],
     [el("span", { class: "hidden" }, "share"), ([, number]) => svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, height: 8, width: (100 * number) / most }))],
-  ], [...pairs.entries()], { caption: "Pairs of games by points" }));
+  ], [...pairs.entries()], { caption }));
 }
 
 /** Return the link to the match of a version on the page of matches, which shows the path of the sequential test. */
@@ -49,7 +50,7 @@ function matchOf({ version, status, match }) {
     el("h2", {}, `Match against version ${match.champion_version}`),
     el("p", {}, `${match.wins} won, ${match.draws} drawn, ${match.losses} lost${match.wins + match.draws + match.losses ? `: ${percent(match.share)} of the points (95 % interval ${percent(match.share_low)} to ${percent(match.share_high)})` : ""}, log-likelihood ratio ${signed(match.log_likelihood_ratio)}.`),
     el("div", { id: "test-path" }),
-    histogram(match.pentanomial),
+    histogram(match),
     toMatch(version, match.champion_version),
   ];
 }
