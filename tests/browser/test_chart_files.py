@@ -24,6 +24,7 @@ from zerofleet.strength.ratings import Sprt
 from zerofleet.testing.gate_matches import sample_match
 
 Opener = Callable[..., Page]
+Keeper = Callable[[Page, str], None]
 Saver = Callable[[Page, str, str], Path]
 RULE = SequentialTest(Sprt(-30.0, 60.0, 0.05, 0.05))
 SETTINGS = {"gate.mode": "sprt", "gate.elo0": "-30", "gate.elo1": "60"}
@@ -74,6 +75,28 @@ def test_the_curve_of_the_ladder_has_files(open_page: Opener, saved: Saver, anch
     picture = saved(page, "Ladder", "PNG")
     assert picture.name == "anchored-ladder.png"
     assert colours_of(picture) > 8
+
+
+LONG = "alpha_beta:2,evaluation=material_and_more"
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_single_champion_has_an_error_bar_and_long_names_stay_within_the_picture(
+    open_page: Opener, keep: Keeper, copied: Callable[..., Path], width: int
+) -> None:
+    root = copied("single", is_numbered=True)
+    events = [Submitted(version=1, manifest_sha256="0" * 64), StatusChanged(version=1, status=CandidateStatus.PROMOTED)]
+    met = [Tallied(first="model:1", second=name, points=11, games=20) for name in ("random", "alpha_beta:2", LONG)]
+    EventJournal(root / "gatekeeper" / JOURNAL_FILE, model="tic_tac_toe").rewrite([*events, *met])
+    page = open_page(f"/runs/{root.name}/ladder", width=width)
+    page.wait_for_selector(".rating-curve")
+    assert page.locator(".rating-curve .interval").bounding_box()["height"] > 20
+    ends = "all => all.map((one) => one.getBBox().x + one.getBBox().width - one.ownerSVGElement.viewBox.baseVal.width)"
+    assert max(page.locator(".rating-curve .rung-name").evaluate_all(ends)) <= 0
+    expect(page.locator(".rating-curve .rung-name title").filter(has_text=LONG)).to_have_count(1)
+    keep(page, "ladder-of-one")
+    page = open_page(f"/runs/{root.name}/overview", width=width)
+    expect(page.locator("#ladder")).to_contain_text(LONG)
 
 
 def test_the_games_of_a_player_of_the_ladder_are_in_sight_once_they_are_chosen(open_page: Opener, anchored: str) -> None:

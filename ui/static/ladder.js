@@ -1,7 +1,8 @@
 import { byId, count, el, fetchJson, game, moment, notice, onward, path, percent, reveal, run, svg, table } from "./common.js";
 import { chartFiles, rasterised } from "./files.js";
 
-const WIDTH = matchMedia("(max-width: 40rem)").matches ? 380 : 640, HEIGHT = 300, LEFT = 48, RIGHT = 92, TOP = 12, BOTTOM = 28, NAME_HEIGHT = 13;
+const WIDTH = matchMedia("(max-width: 40rem)").matches ? 380 : 640, HEIGHT = 300, LEFT = 48, TOP = 12, BOTTOM = 28, NAME_HEIGHT = 13;
+const LETTER = 7, CAP = 5; // width of a letter of a name, and half of that of the end of an error bar
 let players = [];
 
 const name = ({ name: own, version }) => (version === null ? own : `version ${version}`);
@@ -16,25 +17,30 @@ function ticks(low, high) {
   return found;
 }
 
+/** Return the interval of a single champion, of which a band would have no width. */
+const errorBar = (at, low, high) => svg("path", { class: "line interval", d: [low, high].map((end) => `M${at - CAP} ${end.toFixed(1)}h${2 * CAP}`).join("") + `M${at} ${low.toFixed(1)}V${high.toFixed(1)}` });
+
 /** Return the curve of the champions' Elo with its band, and a line for each rung. */
 function curve() {
   const models = players.filter(({ version, elo }) => version !== null && elo !== null).sort((one, other) => one.version - other.version);
   const rungs = players.filter(({ version, elo }) => version === null && elo !== null).sort((one, other) => one.elo - other.elo);
   const heights = [...models.flatMap(({ elo_low, elo_high }) => [elo_low, elo_high]), ...rungs.map(({ elo }) => elo)];
+  const longest = Math.max(0, ...rungs.map((rung) => rung.name.length)), right = Math.min(WIDTH * 0.4, Math.max(92, 12 + LETTER * longest));
+  const letters = Math.floor((right - 12) / LETTER), cut = (text) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);
   const low = Math.min(...heights), high = Math.max(...heights), first = models[0].version, last = models.at(-1).version;
-  const x = (version) => LEFT + ((version - first) / (last - first || 1)) * (WIDTH - LEFT - RIGHT);
+  const x = (version) => LEFT + (last === first ? 0.5 : (version - first) / (last - first)) * (WIDTH - LEFT - right);
   const y = (elo) => TOP + ((high - elo) / (high - low || 1)) * (HEIGHT - TOP - BOTTOM);
   const at = (version, elo) => `${x(version).toFixed(1)} ${y(elo).toFixed(1)}`;
   const label = (place, text, options) => svg("text", { ...options, y: place.toFixed(1) }, text);
   let below = HEIGHT;
   return svg("svg", { class: "rating-curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Elo of ${models.length} champions over versions ${first} to ${last}; the last has ${Math.round(models.at(-1).elo)}` },
-    ticks(low, high).flatMap((elo) => [svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(elo), y2: y(elo) }), label(y(elo) + 4, `${elo}`, { x: LEFT - 6, class: "end" })]),
+    ticks(low, high).flatMap((elo) => [svg("line", { class: "grid", x1: LEFT, x2: WIDTH - right, y1: y(elo), y2: y(elo) }), label(y(elo) + 4, `${elo}`, { x: LEFT - 6, class: "end" })]),
     ticks(first, last).filter(Number.isInteger).map((version) => label(HEIGHT - 8, `${version}`, { x: x(version), class: "middle" })),
     rungs.flatMap((rung) => {
       below = Math.min(y(rung.elo) + 4, below - NAME_HEIGHT);
-      return [svg("line", { class: "rung", x1: LEFT, x2: WIDTH - RIGHT, y1: y(rung.elo), y2: y(rung.elo) }), label(below, rung.name, { x: WIDTH - RIGHT + 6, class: "rung-name" })];
+      return [svg("line", { class: "rung", x1: LEFT, x2: WIDTH - right, y1: y(rung.elo), y2: y(rung.elo) }), label(below, [cut(rung.name), svg("title", {}, rung.name)], { x: WIDTH - right + 6, class: "rung-name" })];
     }),
-    svg("path", { class: "band", d: `M${[...models.map((one) => at(one.version, one.elo_high)), ...models.toReversed().map((one) => at(one.version, one.elo_low))].join("L")}Z` }),
+    models.length === 1 ? errorBar(x(first), y(models[0].elo_low), y(models[0].elo_high)) : svg("path", { class: "band", d: `M${[...models.map((one) => at(one.version, one.elo_high)), ...models.toReversed().map((one) => at(one.version, one.elo_low))].join("L")}Z` }),
     svg("path", { class: "line", d: `M${models.map((one) => at(one.version, one.elo)).join("L")}` }),
     models.map((one) => svg("circle", { class: "dot", cx: x(one.version), cy: y(one.elo), r: 3.5 }, svg("title", {}, `version ${one.version}: ${Math.round(one.elo)} (${interval(one)})`))));
 }

@@ -35,7 +35,7 @@ const candidates = (rows) => table([
   ["llr", (row) => (games(row) ? el("span", {}, test(row), signed(row.llr)) : ""), { right: true }],
 ], rows, { caption: "Candidates, newest first", rowClass: (row) => (row.is_champion ? "champion" : "") });
 
-const player = (name) => (name.startsWith("model:") ? `version ${name.slice(6)}` : name.replace("_", "-").replace(":", " "));
+const player = (name) => (name.startsWith("model:") ? `version ${name.slice(6)}` : name);
 const ladder = (rows) => table([
   ["player", (row) => `${player(row.name)}${row.is_champion ? " ★" : ""}`],
   ["Elo", (row) => (row.elo === null ? "not anchored" : Math.round(row.elo)), { right: true }],
