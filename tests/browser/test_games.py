@@ -23,6 +23,7 @@ Opener = Callable[..., Page]
 Keeper = Callable[[Page, str], None]
 
 SEED = 7_018_734_529  # of the deal: a number that occurs in no payload by chance
+SMALLEST_TARGET_PX = 24  # of WCAG 2.2, success criterion 2.5.8
 SMALLEST_TELLTALE = 31  # smaller numbers occur as rounds, points and places
 SHOWN = """() => {
   const places = new Set(["x", "y", "cx", "cy", "r", "viewBox", "points", "d", "width", "height", "stroke-width", "src"]);
@@ -115,6 +116,22 @@ class Answer:
     url: str
     kind: str
     body: bytes
+
+
+@pytest.mark.parametrize("game", ["take_six", "connect_four", "tic_tac_toe"])
+def test_a_finger_can_choose_a_cell_on_a_narrow_window(open_page: Opener, keep: Keeper, game: str) -> None:
+    page = play_page(open_page, game, width=360)
+    begin(page, seat="1")
+    page.wait_for_selector("#frame .cell")
+    sizes = page.locator("#frame .cell").evaluate_all("all => all.map((one) => one.getBoundingClientRect().width)")
+    assert min(sizes) >= SMALLEST_TARGET_PX
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    keep(page, f"play-narrow-{game}")
+    over = page.evaluate("['#board', '#frame .cells'].map((one) => document.querySelector(one).getBoundingClientRect().width)")
+    assert over[0] == pytest.approx(over[1], abs=2.5)  # the layer covers the picture
+    assert Axe().run(page).response["violations"] == []
+    page.locator("#frame .cell").last.click()  # at the far end of the picture; a card may ask for a row as well
+    page.wait_for_selector("#moves li, #frame .picked", state="attached")
 
 
 @pytest.mark.parametrize("seat", [2])

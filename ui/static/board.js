@@ -4,6 +4,19 @@ import { svg } from "./common.js";
 const FAINTEST = 0.12, STRONGEST = 0.75; // opacity of the discs of a heat map
 const FEWEST_LABELLED = 0.01; // share of visits from which a disc has a number
 
+const WIDE = 1.5; // width of a picture, in its heights, from which it scrolls on a narrow window
+
+for (const scroller of document.querySelectorAll(".board-scroll")) {
+  const board = scroller.querySelector(".board"), scrolls = { tabindex: 0, role: "group", "aria-label": "Board" };
+  board.addEventListener("load", () => {
+    const isWide = board.naturalWidth > WIDE * board.naturalHeight;
+    scroller.firstElementChild.classList.toggle("wide", isWide);
+    for (const [name, value] of Object.entries(scrolls)) {
+      if (isWide) scroller.setAttribute(name, value); else scroller.removeAttribute(name);
+    }
+  });
+}
+
 /** Remove the layer of a board. */
 export const clear = (frame) => frame.querySelector("svg")?.remove();
 
