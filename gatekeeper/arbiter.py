@@ -213,7 +213,9 @@ class Arbiter:
             await self._settle_outrun(version, champion)
             return
         if any(version == former.version for former in self._crew.pointer.history):  # its verdict could not be noted
-            await self._settle(version, CandidateStatus.REJECTED, "rolled back before; promote it by hand if that was an error")
+            await self._settle(
+                version, CandidateStatus.REJECTED, "rolled back or replaced before; promote it by hand if that was an error"
+            )
             return
         try:
             manifest = await self._crew.promoter.check(version)

@@ -137,7 +137,7 @@ class Batcher:
                 raise Unavailable("the server is shutting down; use another one or try again later")
             self._queue.put(ticket)
             self._changed.notify()
-        if expires_s < self._sweep_at_s:
+        if expires_s + _SWEEP_AFTER_S < self._sweep_at_s:
             self._sweep_by(expires_s)
         return ticket
 

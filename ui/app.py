@@ -112,7 +112,9 @@ def create_app(
         text, headers = f"{request.url.path} has no method {request.method}", getattr(error, "headers", None)
         if request.url.path.startswith(API):
             return JSONResponse({"error": text}, 405, headers=headers)
-        return pages.render("fault.html", 405, fault=text)
+        page = pages.render("fault.html", 405, fault=text)
+        page.headers.update(headers or {})
+        return page
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -279,7 +279,7 @@ async def test_a_rolled_back_version_is_not_promoted_again_although_the_journal_
         await gate.client.submit(MODEL, 2, sha256)
         second = await gate.settled(2)
         assert (second.status, gate.pointer.champion.version) == (CandidateStatus.REJECTED, 1)
-        assert "rolled back before" in second.reason
+        assert "rolled back or replaced before" in second.reason
 
 
 async def test_a_measurement_resumes_after_a_restart_in_any_mode(open_watch, open_gate, inference):

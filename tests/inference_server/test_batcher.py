@@ -120,6 +120,21 @@ async def test_a_deadline_ends_the_wait_and_frees_its_room_while_the_device_is_b
     assert (patient.result().output[1][0, 0], fresh.result().output[1][0, 0]) == (3, 4)
 
 
+async def test_later_requests_do_not_postpone_the_end_of_a_wait(batcher, echo):
+    async with asyncio.TaskGroup() as group:
+        await occupy(batcher, echo, group)
+        planned = set()
+        for after_s in (100.0, 100.01, 100.04, 100.2):
+            group.create_task(_outcome(ask(batcher, echo, 1, expires_s=time.monotonic() + after_s)))
+            await asyncio.sleep(0)
+            planned.add(batcher._sweep_timer)
+        assert len(planned) == 1
+        group.create_task(_outcome(ask(batcher, echo, 1, expires_s=time.monotonic() + 1.0)))
+        await asyncio.sleep(0)
+        assert batcher._sweep_timer not in planned  # an earlier one brings it forward
+        echo.gate.set()
+
+
 async def test_a_request_whose_deadline_has_passed_is_dropped(batcher, echo):
     async with asyncio.TaskGroup() as group:
         await occupy(batcher, echo, group)

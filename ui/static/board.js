@@ -8,13 +8,14 @@ const WIDE = 1.5; // width of a picture, in its heights, from which it scrolls o
 
 for (const scroller of document.querySelectorAll(".board-scroll")) {
   const board = scroller.querySelector(".board"), scrolls = { tabindex: 0, role: "group", "aria-label": "Board" };
-  board.addEventListener("load", () => {
-    const isWide = board.naturalWidth > WIDE * board.naturalHeight;
-    scroller.firstElementChild.classList.toggle("wide", isWide);
+  board.addEventListener("load", () => scroller.firstElementChild.classList.toggle("wide", board.naturalWidth > WIDE * board.naturalHeight));
+  const watch = new ResizeObserver(() => { // a control of the keyboard only while there is something to scroll
     for (const [name, value] of Object.entries(scrolls)) {
-      if (isWide) scroller.setAttribute(name, value); else scroller.removeAttribute(name);
+      if (scroller.scrollWidth > scroller.clientWidth) scroller.setAttribute(name, value); else scroller.removeAttribute(name);
     }
   });
+  watch.observe(scroller);
+  watch.observe(board);
 }
 
 /** Remove the layer of a board. */

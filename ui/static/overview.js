@@ -31,7 +31,7 @@ const candidates = (rows) => table([
   ["verdict", (row) => row.status],
   ["age", (row) => (row.age_s === null ? "" : duration(row.age_s)), { right: true }],
   ["games", (row) => (games(row) ? `+${row.wins} =${row.draws} −${row.losses}` : el("span", { class: "dim", title: row.reason }, WITHOUT_GAMES[row.status] ?? "no match"))],
-  ["points", (row) => (games(row) ? `${percent(row.share)}${row.share_low === null ? "" : ` (${Math.round(100 * row.share_low)} to ${percent(row.share_high)})`}` : "")],
+  ["points", (row) => (row.share !== null ? `${percent(row.share)}${row.share_low === null ? "" : ` (${Math.round(100 * row.share_low)} to ${percent(row.share_high)})`}` : "")],
   ["llr", (row) => (games(row) ? el("span", {}, test(row), signed(row.llr)) : ""), { right: true }],
 ], rows, { caption: "Candidates, newest first", rowClass: (row) => (row.is_champion ? "champion" : "") });
 

@@ -66,9 +66,9 @@ class CandidateRow(Value):
     draws: int | None
     losses: int | None
     share: float | None
-    """Share of the points in [0, 1]; None without games."""
+    """Share of the points in [0, 1]; None before the first complete pair of games."""
     share_low: float | None
-    """Lower end of its 95 % interval; None before the first pair of games."""
+    """Lower end of its 95 % interval."""
     share_high: float | None
     """Upper end of its 95 % interval."""
     llr: float | None
@@ -213,6 +213,7 @@ def recorded_readings(
     """
     last, trained = _newest(metrics, "run"), _newest(metrics, "trainer")
     losses = {name: value for name, value in last.items() if name.startswith("loss_")}
+    recorded_s = last.get("time_s", math.nan)
     times = [row["time_s"] for row in (last, trained) if math.isfinite(row.get("time_s", math.nan))]
     if trained and trained.get("time_s", math.nan) >= max(times, default=math.inf):
         last |= {ours: trained[theirs] for ours, theirs in _OF_TRAINER.items() if math.isfinite(trained.get(theirs, math.nan))}
@@ -220,7 +221,8 @@ def recorded_readings(
     trend, began = metrics["trainer.loss_total"], metrics["trainer.time_s"][:1]
     numbers = {name: last.get(name, math.nan) for name in _RATES}
     counts = {name: _whole(last.get(name, math.nan)) for name in _COUNTS}
-    elapsed_s = last["elapsed_s"] if "elapsed_s" in last else max(times, default=0.0) - min([*began, *times], default=0.0)
+    since_s = max(times, default=0.0) - (recorded_s if math.isfinite(recorded_s) else min([*began, *times], default=0.0))
+    elapsed_s = since_s + last.get("elapsed_s", 0.0)
     readings = Readings(
         elapsed_s=elapsed_s if math.isfinite(elapsed_s) else 0.0,
         losses={name.removeprefix("loss_"): value for name, value in losses.items()},
@@ -230,7 +232,13 @@ def recorded_readings(
         candidates=candidates,
         ladder=ladder,
         match=match,
-        unknown=frozenset({"games_active", *(name for name in _COUNTS if not math.isfinite(last.get(name, math.nan)))}),
+        unknown=frozenset(
+            {
+                "games_active",
+                *(name for name in _COUNTS if not math.isfinite(last.get(name, math.nan))),
+                *(() if "stream_lag" in last else ("lag",)),
+            }
+        ),
         **numbers,  # type: ignore[arg-type]
         **counts,  # type: ignore[arg-type]
     )

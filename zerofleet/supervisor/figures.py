@@ -31,7 +31,7 @@ def _self_play(now: Readings) -> tuple[str, list[Figure]]:
         Figure("stored", _count(now.known("games_stored")), "in this run"),
         Figure(
             "in transit",
-            count(now.lag + now.waiting_games),
+            UNKNOWN if "lag" in now.unknown else count(now.lag + now.waiting_games),
             Text(f"{count(refused)} refused", style=WRONG) if refused else "in the stream",
         ),
     ]

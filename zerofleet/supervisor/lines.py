@@ -25,7 +25,8 @@ def _producing(now: Readings) -> Iterator[str]:
     if now.phase:
         yield now.phase
     per_hour = "" if math.isnan(now.games_per_hour) else f" ({count(round(now.games_per_hour))}/h)"
-    yield f"games {count(now.games)}{per_hour}"
+    if (games := now.known("games")) is not None:
+        yield f"games {count(games)}{per_hour}"
     if not math.isnan(now.mean_batch):
         yield f"evaluations {compact(now.evaluations_per_s)}/s in batches of {compact(now.mean_batch)}"
     if not math.isnan(now.cache_share):
@@ -88,9 +89,9 @@ def row(now: Readings) -> dict[str, float | int | None]:
         "steps_per_s": now.steps_per_s,
         "window": now.known("window"),
         "samples": now.known("samples"),
-        "reuse": now.reuse,
-        "learning_rate": now.learning_rate,
-        "stream_lag": now.lag,
+        "reuse": None if "reuse" in now.unknown else now.reuse,
+        "learning_rate": None if "learning_rate" in now.unknown else now.learning_rate,
+        "stream_lag": now.known("lag"),
         "stream_pending": now.pending,
         "rejected": now.rejected,
         "champion": champion.version if champion else None,

@@ -229,9 +229,10 @@ class Observer:
         if not self._is_attached:
             return frozenset()
         of_workers = () if self._worker_pages() else ("games", "moves", "games_active")
-        return frozenset(
-            (*of_workers, *(() if "trainer" in self._pages else ("games_stored", "step", "window", "samples", "reuse")))
+        of_trainer = (
+            () if "trainer" in self._pages else ("games_stored", "step", "window", "samples", "reuse", "learning_rate", "lag")
         )
+        return frozenset((*of_workers, *of_trainer))
 
     def _readings(self, now_s: float, left_s: float | None) -> Readings:
         trainer, totals, meter = self._page("trainer"), self._totals, self._meter

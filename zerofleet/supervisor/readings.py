@@ -52,9 +52,9 @@ class Match(NamedTuple):
     llr_low: float
     llr_high: float
     share: float | None = None
-    """Share of the points in [0, 1] over the games of complete pairs, with draws and places as the game scores them.
+    """Share of the points in [0, 1] over complete pairs of games, each to the nearest quarter; None before the first one.
 
-    None before the first pair of games.
+    The report of a decided match has the exact share, of places and of parts of a point as well.
     """
     share_low: float | None = None
     """Lower end of its 95 % interval."""
