@@ -19,6 +19,7 @@ import asyncio
 import math
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -31,6 +32,7 @@ from inference_server.flights import Flight, Result, begun, collected, joined, r
 from inference_server.queueing import BatchReport, CountedNetwork, Part, RequestOutput, RequestQueue, Ticket
 from zerofleet.contracts.priorities import Priority, level_of
 from zerofleet.errors import DeviceLost, Unavailable
+from zerofleet.telemetry import metrics
 
 __all__ = ["Batcher"]
 
@@ -76,6 +78,8 @@ class Batcher:
         self._waiter = threading.Thread(target=self._wait_for_device, name="device-wait", daemon=True) if slots > 1 else None
 
     async def __aenter__(self) -> Self:
+        here = weakref.ref(self)
+        metrics.INFERENCE_QUEUE.set_function(lambda: 0 if (found := here()) is None else found.waiting_rows)
         self._thread.start()
         if self._waiter is not None:
             self._waiter.start()

@@ -6,7 +6,6 @@ Methods raise errors of `zerofleet.errors` only.
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,8 +49,6 @@ class DataPlane:
         self.draining = False
         """True once shutdown began: not ready, while requests in progress complete."""
         self._batcher = batcher
-        queued = weakref.ref(batcher)
-        metrics.INFERENCE_QUEUE.set_function(lambda: 0 if (now := queued()) is None else now.waiting_rows)
 
     def ready(self) -> bool:
         """Return whether some model is served and the server is not draining."""

@@ -224,7 +224,7 @@ def test_a_champion_without_a_game_and_without_a_run_states_the_game_that_was_ta
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_an_interrupted_match_shows_the_result_so_far(zerofleet, tmp_path, monkeypatch, as_json):
+def test_an_interrupted_match_shows_the_result_so_far(zerofleet, tmp_path, monkeypatch, request, as_json):
     def interrupt(board, rule):
         if board.groups >= 2:
             os.kill(os.getpid(), signal.SIGINT)
@@ -232,6 +232,8 @@ def test_an_interrupted_match_shows_the_result_so_far(zerofleet, tmp_path, monke
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(match_command, "_remark", interrupt)
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, former))
     words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "4000", *(["--json"] if as_json else []))
     outcome = zerofleet(*words)
     assert outcome.code == 130
