@@ -75,6 +75,7 @@ def test_a_position_is_drawn_and_played_from_with_the_keyboard(open_page: Opener
 @pytest.mark.parametrize(("game", "first"), [("connect_four", "a1"), ("tic_tac_toe", "b2")])
 def test_the_focus_stays_on_the_board_through_a_game(open_page: Opener, game: str, first: str) -> None:
     page = open_page(f"/play?game={game}")
+    expect(page.locator("#notice")).to_be_hidden()  # the page is ready
     press(page, page.get_by_role("button", name="Begin"))
     press(page, page.locator("#frame").get_by_role("button", name=first, exact=True))
     focused, plies = page.locator("#frame .cell:focus"), 2
@@ -94,8 +95,10 @@ def test_the_focus_stays_on_the_board_through_a_game(open_page: Opener, game: st
 
 def test_moves_are_typed_one_after_another_while_the_field_keeps_the_focus(open_page: Opener) -> None:
     page = open_page("/play?game=tic_tac_toe")
+    expect(page.locator("#notice")).to_be_hidden()  # the page is ready
     press(page, page.get_by_role("button", name="Begin"))
     field, held = page.get_by_label("Move", exact=True), []
+    expect(field).to_be_visible()
     tab_to(page, field)
     page.route("**/api/v1/tables/*?wait=1", lambda route: held.append(route))  # noqa: PLW0108 - a builtin is refused
     page.route("**/api/v1/tables/*/moves", _as_thinking)
@@ -158,8 +161,10 @@ def test_columns_of_the_solver_are_played_one_after_another(open_page: Opener) -
     expect(page.locator("#state")).to_have_text("solved")
     press(page, page.get_by_role("button", name=re.compile("^a1")))
     for key in ("a2", "a3", "b1"):
-        expect(page.locator("#frame .cell:focus")).to_have_attribute("data-key", key)
         expect(page.locator("#state")).to_have_text("solved")
+        expect(page.locator("#frame .cell:focus")).to_have_attribute("data-key", key)
+        page.locator("#board").evaluate("(board) => board.decode()")  # the cells are laid once more with the picture
+        expect(page.locator("#frame .cell:focus")).to_have_attribute("data-key", key)
         page.keyboard.press("Enter")
     expect(page.locator("#moves li")).to_have_count(4)
     expect(page.locator("#frame .cell:focus")).to_have_attribute("data-key", "b2")

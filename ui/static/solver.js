@@ -4,6 +4,7 @@ import { byId, count, el, fetchJson, latest, notice, path, patiently, patientlyU
 const asked = new URLSearchParams(location.search);
 const form = byId("begin"), run = asked.get("run"), going = latest();
 let moves = (asked.get("moves") ?? "").split(/[\s,]+/).filter(Boolean);
+let left = null; // cell that had the focus when its layer was taken away, until the picture is there
 let position = null, solution = null, marks = new Map(), waiting = null, marking = null, endWait = () => undefined; // for the first mark
 
 const words = (score) => (score > 0 ? "wins" : score < 0 ? "loses" : "draws");
@@ -95,8 +96,9 @@ function show() {
 
 /** Lay a button with the score over every cell where a stone can land. */
 function cells() {
-  const focused = document.activeElement?.dataset.key;
+  const at = document.activeElement, focused = at === document.body ? left : at.dataset.key ?? null;
   const made = layer(byId("frame"), byId("board"), "Columns");
+  left = made ? null : focused;
   if (!made) return;
   for (const cell of position.cells) {
     const value = solution?.scores[cell.id.replace(/\d+$/, "")] ?? null;
