@@ -18,7 +18,7 @@ from inference_server.data_plane import DataPlane, Inference
 from inference_server.methods import unary_method
 from inference_server.registry import ServedVersion
 from inference_server.statistics import Duration
-from inference_server.tensors import BINARY_DATA, MOST_LISTED, Tensor, content_of
+from inference_server.tensors import MOST_LISTED, Tensor, content_of, require_plain
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS, parse_version, require_model_name
 from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority, level_of
 from zerofleet.errors import InvalidRequest
@@ -186,10 +186,7 @@ def _priority(parameters: Any) -> Priority:
 def _outputs(request: Any) -> list[str]:
     """Return the names of the wanted outputs. Raises `InvalidRequest` for parameters that would change their form."""
     for output in request.outputs:
-        if unknown := sorted(set(output.parameters) - {BINARY_DATA}):
-            raise InvalidRequest(
-                f"output {output.name[:40]!r} has the parameter {unknown[0][:40]!r}; want {BINARY_DATA} at most"
-            )
+        require_plain(output.name, output.parameters)
     return [output.name for output in request.outputs]
 
 

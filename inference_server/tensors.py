@@ -8,7 +8,7 @@ Axes: B positions, L largest number of legal actions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
@@ -19,10 +19,10 @@ from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.naming import LEGAL_TENSOR, MAX_MESSAGE_BYTES, MAX_REQUEST_ROWS, STATE_TENSOR
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["BINARY_DATA", "MOST_LISTED", "Contract", "Tensor", "content_of"]
+__all__ = ["BINARY_DATA", "MOST_LISTED", "Contract", "Tensor", "content_of", "require_plain"]
 
 BINARY_DATA = "binary_data"
-"""Parameter of a wanted output, the only one, with which tritonclient asks for bytes; over gRPC there is nothing else."""
+"""The only parameter of a wanted output: whether its numbers are sent as bytes, which gRPC always does."""
 MOST_LISTED = 16
 """Largest number of inputs, outputs or parameters of a request."""
 
@@ -32,6 +32,13 @@ _PADDING = np.uint16(0xFFFF)  # -1
 _HEAD_BYTES = 16 << 10  # names, shapes, parameters
 _SHOWN_NAMES = 5
 _SHOWN_CHARACTERS = 40
+
+
+def require_plain(output: str, parameters: Iterable[str]) -> None:
+    """Raise `InvalidRequest` for parameters of a wanted output other than `BINARY_DATA`: they would change its form."""
+    if unknown := sorted(set(parameters) - {BINARY_DATA}):
+        shown, first = output[:_SHOWN_CHARACTERS], unknown[0][:_SHOWN_CHARACTERS]
+        raise InvalidRequest(f"output {shown!r} has the parameter {first!r}; want {BINARY_DATA} at most")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from pydantic_core import from_json, to_json
 
 from inference_server.data_plane import Inference
 from inference_server.rest.answers import BINARY, Answer, HttpRefusal
-from inference_server.tensors import BINARY_DATA, MOST_LISTED, Tensor, content_of
+from inference_server.tensors import BINARY_DATA, MOST_LISTED, Tensor, content_of, require_plain
 from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority, level_of
 from zerofleet.errors import InvalidRequest
 
@@ -206,10 +206,8 @@ def _json_content(tensor: _Input) -> bytes:
 
 
 def _wanted_binary(output: _Listed) -> bool:
-    shown = f"output {output.name[:_SHOWN]!r}"
-    if unknown := sorted(set(output.parameters) - {BINARY_DATA}):
-        raise InvalidRequest(f"{shown} has the parameter {unknown[0][:_SHOWN]!r}; want {BINARY_DATA} at most")
-    return _flag(output.parameters, BINARY_DATA, shown)
+    require_plain(output.name, output.parameters)
+    return _flag(output.parameters, BINARY_DATA, f"output {output.name[:_SHOWN]!r}")
 
 
 def _flag(parameters: Parameters, name: str, owner: str) -> bool:

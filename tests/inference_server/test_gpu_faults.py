@@ -143,7 +143,7 @@ def scarce(device, monkeypatch):
 
 @pytest.mark.usefixtures("scarce")
 def test_memory_that_a_recording_exhausts_is_returned_before_a_second_one(device, exported):
-    gc.disable()  # what is held by the error alone has to be gone without a collection
+    gc.disable()  # the objects of the error must be freed without a collection
     try:
         with structlog.testing.capture_logs() as logged:
             network = towers(device).load(*exported, max_batch=48)

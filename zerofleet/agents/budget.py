@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["Budget", "BudgetUnit"]
+__all__ = ["MOST_DIGITS", "Budget", "BudgetUnit"]
 
 BudgetUnit: TypeAlias = Literal["plies", "simulations", "nodes", "ms", "cpu_ms"]
 
@@ -26,7 +26,7 @@ _MOST: dict[BudgetUnit, int] = {
     "ms": 3_600_000,
     "cpu_ms": 3_600_000,
 }
-_MOST_DIGITS = 100  # of a number: Python converts no text of some thousands
+MOST_DIGITS = 100  # of a number: Python converts no text of some thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Budget:
         Raises:
             InvalidRequest: Malformed or out of range; the message lists the accepted forms.
         """
-        found = re.fullmatch(rf"([0-9]{{1,{_MOST_DIGITS}}})(cpu_ms|ms|s|nodes)?", text.strip())
+        found = re.fullmatch(rf"([0-9]{{1,{MOST_DIGITS}}})(cpu_ms|ms|s|nodes)?", text.strip())
         if found is None:
             raise InvalidRequest(f"{text!r} is not a budget; write {_examples(bare, allowed)}")
         amount, word = int(found[1]), found[2]

@@ -98,6 +98,6 @@ class DaemonPool:
     def _serve(self) -> None:
         while (work := self._jobs.get()) is not None:
             work()
-            del work  # what it holds is not kept until the next call
+            del work  # or its objects would live until the next call
             with self._lock:
                 self._free += 1

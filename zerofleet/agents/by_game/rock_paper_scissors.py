@@ -7,6 +7,7 @@ import numpy as np
 from games.core import Game, State, to_move
 from games.rock_paper_scissors import NAMES, RockPaperScissors
 from zerofleet.agents.base import Choice, Evaluate
+from zerofleet.agents.budget import MOST_DIGITS
 from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 
@@ -21,8 +22,6 @@ __all__ = [
 
 MAX_ORDER = 10
 """Limit of the order: longer patterns do not recur within a game."""
-
-_MOST_DIGITS = 100  # of a number: Python converts no text of some thousands
 
 
 class RockPaperScissorsOrderAgent:
@@ -73,7 +72,7 @@ def order_from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | Non
     spelling.refuse_options()
     if not (spelling.argument.isascii() and spelling.argument.isdigit()):
         raise InvalidRequest(f"{str(spelling)!r} needs a pattern length, such as rock_paper_scissors_order:3")
-    if len(spelling.argument) > _MOST_DIGITS:
+    if len(spelling.argument) > MOST_DIGITS:
         raise InvalidRequest(
             f"{spelling.name} has a number of {len(spelling.argument)} digits; the order must be between 1 and {MAX_ORDER}"
         )
