@@ -9,7 +9,6 @@ pooled.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +17,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 
 from zerofleet.strength.learning.curves import t_interval
-from zerofleet.strength.ratings import share_interval, wilson
+from zerofleet.strength.ratings import difference_interval, share_interval, wilson
 
 __all__ = ["FIGURES", "Estimate", "Figure", "Tally", "difference", "estimate", "measured_estimate"]
 
@@ -160,17 +159,11 @@ def difference(first: Sequence[Tally], second: Sequence[Tally], figure: Figure) 
     games = a.games + b.games
     if len(common) > 1:
         pairs = [_seed_value(first, seed, figure) - _seed_value(second, seed, figure) for seed in common]
-        of_games = _joined(*(_of_games(_pooled(side, figure), figure) for side in (first, second)))
+        of_games = difference_interval(*(_of_games(_pooled(side, figure), figure) for side in (first, second)))
         return Estimate(float(np.mean(pairs)), *_wider(t_interval(pairs), of_games), games, len(pairs), "seeds")
     interval = "games" if a.interval == b.interval == "games" else "seeds"
-    joined = _joined((a.value, a.low, a.high), (b.value, b.low, b.high))
+    joined = difference_interval((a.value, a.low, a.high), (b.value, b.low, b.high))
     return Estimate(a.value - b.value, *joined, games, min(a.seeds, b.seeds), interval)
-
-
-def _joined(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float]:
-    """Return the interval of a difference from value, low and high of its parts."""
-    value = a[0] - b[0]
-    return value - math.hypot(a[0] - a[1], b[2] - b[0]), value + math.hypot(a[2] - a[0], b[0] - b[1])
 
 
 def _wider(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:

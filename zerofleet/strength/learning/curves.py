@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from zerofleet.strength.ratings.intervals import Z_95
+from zerofleet.strength.ratings.intervals import Z_95, difference_interval
 
 __all__ = ["Difference", "Point", "compare", "curve", "t_interval"]
 
@@ -117,7 +117,10 @@ def _difference(at: float, name: str, a: Mapping[int, Mapping[str, Any]], b: Map
     elif min(len(a), len(b)) > 1:
         (low, high), kind = _welch(ours, theirs), "seeds"
     else:
-        (low, high), kind = _joined(*(_point(at, name, list(side.values())) for side in (a, b))), "judge"
+        (low, high), kind = (
+            difference_interval(*(_interval_of(_point(at, name, list(side.values()))) for side in (a, b))),
+            "judge",
+        )
     mine, other = float(np.mean(ours)), float(np.mean(theirs))
     return Difference(at, name, mine, other, mine - other, low, high, kind)
 
@@ -134,12 +137,8 @@ def _welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, floa
     return difference - half, difference + half
 
 
-def _joined(first: Point, second: Point) -> tuple[float, float]:
-    """Return the interval of the difference of two points from their own intervals (Newcombe 1998, method 10)."""
-    difference = first.mean - second.mean
-    low = difference - math.hypot(first.mean - first.low, second.high - second.mean)
-    high = difference + math.hypot(first.high - first.mean, second.mean - second.low)
-    return low, high
+def _interval_of(point: Point) -> tuple[float, float, float]:
+    return point.mean, point.low, point.high
 
 
 def _quantile(freedom: int) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from zerofleet.strength.ratings.likelihood import histogram, misfit
 
-__all__ = ["CHI_SQUARE_95", "Z_95", "elo_from_share", "share_from_elo", "share_interval", "wilson"]
+__all__ = ["CHI_SQUARE_95", "Z_95", "difference_interval", "elo_from_share", "share_from_elo", "share_interval", "wilson"]
 
 Z_95 = 1.959963984540054  # normal quantile of 97.5 %
 CHI_SQUARE_95 = Z_95 * Z_95  # 95 % quantile of chi-square with one degree of freedom
@@ -70,6 +70,12 @@ def share_interval(group_scores: np.ndarray) -> tuple[float, float]:
         return bool(2.0 * misfit(counts, scores, claim) > CHI_SQUARE_95)
 
     return min(least, _edge(mean, 0.0, rejected)), max(1.0 - least, _edge(mean, 1.0, rejected))
+
+
+def difference_interval(first: tuple[float, float, float], second: tuple[float, float, float]) -> tuple[float, float]:
+    """Return the interval of the first value less the second, each given as (value, low, high) (Newcombe 1998, method 10)."""
+    (a, a_low, a_high), (b, b_low, b_high) = first, second
+    return a - b - math.hypot(a - a_low, b_high - b), a - b + math.hypot(a_high - a, b - b_low)
 
 
 def _edge(inside: float, outside: float, rejected: Callable[[float], bool]) -> float:
