@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,15 +30,14 @@ def violations(page: Page) -> list[str]:
 
 
 @pytest.fixture
-def crowned(copied: Callable[..., Path], run_with_champion: str) -> Iterator[Path]:
-    """Return a stopped run whose version 1 is champion, with a version 2 that no inference server has seen."""
+def crowned(copied: Callable[..., Path], run_with_champion: str) -> Path:
+    """Return a stopped run whose version 1 is champion, with a version 2 that no inference server has seen; it stays."""
     root = copied("crowned", of=run_with_champion, is_numbered=True)
     game, chosen = make(MODEL), preset(make(MODEL), "tiny")
     torch.manual_seed(1)
     network = Network(game.spec(), chosen.network)
     assert export_network(DirectoryStore(root / "models"), game, network, chosen.network, lineage=Lineage()) == 2
-    yield root
-    shutil.rmtree(root)
+    return root
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])

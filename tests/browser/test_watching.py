@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -27,12 +26,10 @@ def moved(uid: str, *moves: int, board: int = 0, scores: tuple[float, ...] | Non
 
 @pytest.fixture
 def worker(copied: Callable[[str], Path], stand_in_worker: ModuleType) -> Iterator[Any]:
-    """Return the worker of a run of its own."""
-    root = copied("watched", is_numbered=True)
-    made = stand_in_worker.StandInWorker(RunPaths(root), "tic_tac_toe")
+    """Return the worker of a run of its own, which stays: a page may still ask for it."""
+    made = stand_in_worker.StandInWorker(RunPaths(copied("watched", is_numbered=True)), "tic_tac_toe")
     yield made
     made.stop()
-    shutil.rmtree(root)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])

@@ -35,10 +35,10 @@ def small() -> Mapping[str, object]:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of a run of tic-tac-toe, `runs/tic_tac_toe-tiny`, that has a champion and games and is stopped."""
+    """Return the directory of a stopped run of tic-tac-toe, `runs/tic_tac_toe-tiny`, with a champion, games and steps."""
     root = tmp_path_factory.mktemp("trained") / "runs" / "tic_tac_toe-tiny"
     with zf.train("tic_tac_toe", preset="tiny", run_dir=root, seed=7, settings=SMALL, progress=False) as run:
-        while not (_has_champion(run) and any(run.games())):
+        while not (_has_champion(run) and any(run.games()) and (root / "models/tic_tac_toe/2").exists()):  # 1 is untrained
             assert not run.wait(0.2)
         run.stop()
         run.stop()  # the end of the block stops it once more
