@@ -66,15 +66,15 @@ class GatekeeperSettings(StoreSettings):
     recheck_s: float = Field(default=10.0, gt=0.0)
     """Seconds between checks that the inference server still has the champion; it may have been restarted."""
     max_connections: int = Field(default=4_096, ge=2)
-    """Maximum number of network connections. One address may hold as many as are free: half, if it is alone. Calls over
-    further ones are rejected as overload, and the connections are closed."""
+    """Maximum number of network connections for gRPC. One address may hold as many as are free: half, if it is alone. Calls
+    over further ones are rejected as overload, and the connections are closed."""
     max_watchers: int = Field(default=4_096, ge=1)
     """Maximum number of watchers of the champion; further ones are rejected as overload. One network address may have as many
     as are free: half, if it is alone."""
     max_concurrent_calls: int = Field(default=1_024, ge=1)
     """Maximum number of calls in progress, except watchers and health checks; shared and rejected as watchers are."""
     reflection: Literal["auto", "on", "off"] = "auto"
-    """Description of the service to tools such as grpcurl: auto while `address` is a unix socket or a loopback address, on, or
+    """Description of the services to tools such as grpcurl: auto while `address` is a unix socket or a loopback address, on, or
     off. Where tokens are set it requires one of any role."""
     by_hand_only: bool = False
     """Carry out promotions and rollbacks by hand alone: candidates wait, no ladder is played and no version is deleted."""

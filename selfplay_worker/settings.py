@@ -42,7 +42,7 @@ class WorkerSettings(StoreSettings):
     """Transport of positions: auto, which is shared memory where Zerofleet's inference server offers it to this host, at a unix
     socket, and gRPC otherwise; grpc; or shared_memory. The log names the one in use."""
     gatekeeper_address: str
-    """Address of the gatekeeper: host:port or unix:/path."""
+    """Address of the gatekeeper, which decides on candidates: host:port or unix:/path."""
     token: SecretStr | None = None
     """Token of this service's role, for services that require one."""
     games_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None

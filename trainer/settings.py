@@ -66,7 +66,7 @@ class TrainerSettings(StoreSettings):
     token: SecretStr | None = None
     """Secret that proves this service's role to servers that require tokens."""
     stream_url: str
-    """Source of finished games: sqlite:///path, redis://host or rediss://host."""
+    """Stream of finished games: sqlite:///path, redis://host or rediss://host."""
     stream_name: str = "games"
     """Name of the stream, so that several runs can share a server."""
     consumer: str = Field(default="", pattern=r"^[A-Za-z0-9._:/@-]{0,128}$")
@@ -75,7 +75,7 @@ class TrainerSettings(StoreSettings):
     seed: int = Field(default=0, ge=0)
     """Seed of the first network's weights and of every batch."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Device of training; auto selects a GPU if there is one."""
+    """Device of training: auto (a GPU if there is one), cpu, or cuda."""
     planned_end_s: float = Field(default=0.0, ge=0)
     """Planned end of the run, seconds since 1970, for `train.schedule_over=plan`; 0: none. `zerofleet run --for` sets it."""
     rank_timeout_s: float = Field(default=120.0, gt=0)

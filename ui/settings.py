@@ -29,7 +29,8 @@ class UiSettings(ServiceSettings):
     """Port of the pages; 0 selects a free one."""
     page_host_names: str = ""
     """Further names in the Host header of requests, such as that of a reverse proxy, separated by commas, beside those of this
-    machine and `page_host`. Others are rejected, so that no foreign page reaches the application through a name of its own."""
+    machine and `page_host`. Others are rejected, so that no foreign page reaches the application through a name of its own;
+    with a `page_host` other than loopback only once names are set here."""
     page_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None
     """Secret that a browser must enter once, and that programs send as `Authorization: Bearer`; at least 16 characters."""
     page_operator_token: Annotated[SecretStr | None, AfterValidator(require_secret)] = None

@@ -3,8 +3,8 @@
     python deploy/sbom/licences.py                         write docs/licences.md from the installed packages
     python deploy/sbom/licences.py --sbom IN.json OUT.json  keep the runtime components of a CycloneDX document
 
-Included are the transitive `dependencies` of pyproject.toml; in the bill of materials also those of installed extras other
-than `dev` and `docs`. A licence must be one of `ALLOWED`; a package without a known one is an error.
+Included are the transitive `dependencies` of pyproject.toml and of its installed extras other than `dev` and `docs`. A
+licence must be one of `ALLOWED`; a package without a known one is an error.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ _NEWEST = "{}.{}.99".format(*sys.version_info)
 HEAD = """\
 # Licences
 
-Zerofleet is under the Apache licence 2.0 ([LICENSE](../LICENSE)). This page lists its runtime dependencies, including
-transitive ones, with the licence in their metadata; `make sbom` writes the same as a CycloneDX document with versions, and
-lists the Debian packages of each image if a Docker engine is running. A package under another licence, or without a known
-one, fails the tests. Development tools are not listed: they are not in the images. Nor are NVIDIA's libraries, on which the
-CUDA build of torch depends, under NVIDIA's terms; the images contain the CPU build by default.
+Zerofleet is under the Apache licence 2.0 ([LICENSE](../LICENSE)). This page lists its runtime dependencies and those of its
+extras, including transitive ones, with the licence in their metadata; `make sbom` writes the same as a CycloneDX document with
+versions, and lists the Debian packages of each image if a Docker engine is running. A package under another licence, or
+without a known one, fails the tests. Development tools are not listed: they are not in the images. Nor are NVIDIA's
+libraries, on which the CUDA build of torch depends, under NVIDIA's terms; the images contain the CPU build by default.
 
 To regenerate this page: `.venv/bin/python deploy/sbom/licences.py`.
 
@@ -106,10 +106,10 @@ The pages of `zerofleet ui` contain one library of others, unmodified, with its 
 """
 
 
-def runtime_packages(*, with_extras: bool = False) -> dict[str, Distribution]:
-    """Return the distributions needed at run time, by canonical name; optionally also those of installed extras."""
+def runtime_packages() -> dict[str, Distribution]:
+    """Return the distributions needed at run time, those of installed extras included, by canonical name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    optional = project.get("optional-dependencies", {}) if with_extras else {}
+    optional = project.get("optional-dependencies", {})
     extras = [line for name, lines in optional.items() if name not in {"dev", "docs"} for line in lines]
     found: dict[tuple[str, frozenset[str]], Distribution] = {}
     queue = [(Requirement(line), frozenset({""}), True) for line in project["dependencies"]]
@@ -186,7 +186,7 @@ def _applies(wanted: Requirement, active: frozenset[str]) -> bool:
 
 def main(arguments: list[str]) -> int:
     """Write the table, or the runtime part of a bill of materials; return 1 when a licence is not allowed."""
-    packages = runtime_packages(with_extras=arguments[:1] == ["--sbom"])
+    packages = runtime_packages()
     wrong = faults({name: package.metadata for name, package in packages.items()})
     sys.stderr.writelines(f"{line}\n" for line in wrong)
     if arguments[:1] == ["--sbom"]:

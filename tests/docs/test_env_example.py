@@ -31,24 +31,32 @@ HEAD = """\
 
 
 def expected() -> str:
-    users: dict[str, list[str]] = {}
-    for cls in CLASSES:
-        for name in cls.model_fields:
-            users.setdefault(name, []).append(cls.SERVICE)
-    sections: dict[str, list[str]] = {}
+    found: dict[str, dict[str, tuple[str, list[str]]]] = {}  # by name and service: text, and lines of variables
     for cls in CLASSES:
         settings, _ = read_settings(cls, ["--run-dir", RUN], {})
         for name in cls.model_fields:
-            title = ", ".join(users[name]) if len(users[name]) < len(CLASSES) else "every service"
-            lines = sections.setdefault(title, [])
-            if users[name][0] == cls.SERVICE:
-                about = " ".join(description(cls, name).split())
-                lines += ["", *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ")]
-                lines += variables(name, getattr(settings, name))
+            about = " ".join(description(cls, name).split())
+            found.setdefault(name, {})[cls.SERVICE] = about, variables(name, getattr(settings, name))
+    sections: dict[str, list[str]] = {}
+    for services in found.values():
+        title = ", ".join(services) if len(services) < len(CLASSES) else "every service"
+        sections.setdefault(title, []).extend(["", *setting(services)])
     parts = [HEAD]
     for title in sorted(sections, key=lambda text: (text != "every service", text)):
         parts += [f"\n# --- {title} ---", *sections[title]]
     return "\n".join(parts) + "\n"
+
+
+def setting(services: dict[str, tuple[str, list[str]]]) -> list[str]:
+    """Return the lines of a setting, with the text and default of each service where they differ."""
+    _, lines = next(iter(services.values()))
+    users: dict[str, list[str]] = {}
+    for service, (about, _) in services.items():
+        users.setdefault(about, []).append(service)
+    texts = [about if len(users) == 1 else f"{', '.join(of)}: {about}" for about, of in users.items()]
+    defaults = {service: own[0].partition("=")[2] for service, (_, own) in services.items() if own != lines}
+    texts += [f"Default of {service}: {default}" for service, default in defaults.items()]
+    return [line for text in texts for line in textwrap.wrap(text, 118, initial_indent="# ", subsequent_indent="# ")] + lines
 
 
 def variables(name: str, value: Any) -> list[str]:

@@ -117,7 +117,7 @@ class TrainingRun(Run):
         return bool(done)
 
     def stop(self) -> None:
-        """Finish the games in hand, store them and end the services; an interrupt meanwhile kills them.
+        """Store the finished games, give up those in progress, and end the services; an interrupt meanwhile kills them.
 
         Harmless when the run has ended. Raises `ZerofleetError` when a service could not be kept running.
         """

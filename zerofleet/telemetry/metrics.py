@@ -63,7 +63,7 @@ GAMES_ABANDONED = _counter(
     by=(WORKER,),
 )
 GAMES_ACTIVE = _gauge("zerofleet_games_active", "Games being played", by=(WORKER,))
-SELFPLAY_MOVES = _counter("zerofleet_selfplay_moves_total", "Moves chosen by search", by=(WORKER,))
+SELFPLAY_MOVES = _counter("zerofleet_selfplay_moves_total", "Moves chosen in self-play", by=(WORKER,))
 PUBLISH_QUEUE = _gauge("zerofleet_publish_queue_games", "Finished games waiting for the stream", by=(WORKER,))
 ADOPTED_VERSION = _gauge("zerofleet_adopted_version", "Model version of new games", by=(WORKER,))
 RESIGN_THRESHOLD = _gauge("zerofleet_resign_threshold", "Value below which a player resigns; -1 never", by=(WORKER,))
