@@ -24,12 +24,13 @@ from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
 from laboratory.networks import Networks
 from laboratory.self_play_tables import check_tables, self_play_tables
+from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError, Diverged
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.presets.theses.stages import PREVIOUS, AlphaZeroStage
 from zerofleet.presets.trial import Trial
 from zerofleet.storage.files import atomic_publish
-from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.storage.model_store import DirectoryStore, ModelStore
 from zerofleet.storage.runs import RunPaths
 from zerofleet.strength.claims.tallies import Tally
 from zerofleet.strength.claims.verdicts import DIVERGED
@@ -52,20 +53,23 @@ _TOTALS = ("games", "samples", "steps")
 class MeetingsJudge:
     """Judge that plays the meetings of a stage and keeps their tallies; see `zerofleet.strength.learning.judges.Judge`."""
 
-    def __init__(self, stage: AlphaZeroStage, table: Table) -> None:
-        """`table`: conditions of the meetings, without a version."""
+    def __init__(self, stage: AlphaZeroStage, table: Table, store: ModelStore) -> None:
+        """`table`: conditions of the meetings, without a version; `store`: versions of the stage."""
         self._stage = stage
         self._table = table
+        self._store = store
         self.latest: list[Tally] = []
         """Tallies of the last judgement."""
 
     async def judge(self, evaluator: Evaluator, version: int) -> list[Measure]:
         """Play the meetings, without those against the version before if there is none. Cancellation: nothing is kept."""
-        table = replace(self._table, version=version, evaluator=evaluator)
+        # a publication that failed has used up its number
+        before = max((one for one in self._store.versions(model_name(self._table.game)) if one < version), default=None)
+        table = replace(self._table, version=version, version_before=before, evaluator=evaluator)
         arena = [meeting for meeting in self._stage.meetings if PREVIOUS in {meeting.subject, meeting.opponent}]
-        if arena and version > 1 and isinstance(evaluator, Networks):
-            evaluator.load(version - 1)  # another start has loaded the newest one alone
-        played = [meeting for meeting in self._stage.meetings if version > 1 or meeting not in arena]
+        if arena and before is not None and isinstance(evaluator, Networks):
+            evaluator.load(before)  # another start has loaded the newest one alone
+        played = [meeting for meeting in self._stage.meetings if before is not None or meeting not in arena]
         self.latest = [tally for meeting in played for tally in await meet(meeting, table, on_game=lambda: None)]
         return []
 
@@ -144,7 +148,8 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
     game = trial.build_game()
     check_tables(stage.tables, game)
     run.mkdir(exist_ok=True)
-    judge = MeetingsJudge(stage, Table(game=game, seed=stage.seed, trained=True, sides={}))
+    store = DirectoryStore(RunPaths(run).models)
+    judge = MeetingsJudge(stage, Table(game=game, seed=stage.seed, trained=True, sides={}), store)
     end: dict[str, Any] = {}
 
     def on_event(event: Event) -> None:
@@ -165,7 +170,7 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
             )
         totals = {name: end[name] for name in (*_TOTALS, "weights")} | kept.sums | {"starts": kept.starts}
         measures = trained_measures([point["losses"] for point in kept.curve])
-        measures |= _illegal_masses(trial, run, game, last=end["version"])
+        measures |= _illegal_masses(trial, store, game, last=end["version"])
         measures[HOURS] = round(kept.sums["cpu_seconds_used"] / 3600.0, 4)
         tables = await self_play_tables(stage.tables, game, RunPaths(run))
         found: dict[str, Any] = {"measures": measures, "totals": totals, "tables": tables}
@@ -176,15 +181,14 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
     return result
 
 
-def _illegal_masses(trial: Trial, run: Path, game: Game, *, last: int) -> dict[str, float]:
+def _illegal_masses(trial: Trial, store: ModelStore, game: Game, *, last: int) -> dict[str, float]:
     """Return the measures of the first and the last version. Raises `CorruptModel`, `Unavailable`.
 
     Empty for a policy over legal actions, and for a game in which several players move at once or hands are hidden.
     """
     if trial.build_preset().train.policy_over != "all" or game.spec().information != "perfect":
         return {}
-    store = DirectoryStore(RunPaths(run).models)
-    versions = {ILLEGAL_AT_FIRST: 1, ILLEGAL_AT_LAST: last}
+    versions = {ILLEGAL_AT_FIRST: min(store.versions(model_name(game))), ILLEGAL_AT_LAST: last}
     return {
         name: round(100.0 * illegal_mass(stored_policy(store, game, version), game, seed=trial.seed), 4)
         for name, version in versions.items()

@@ -63,6 +63,8 @@ class Table:
     """Networks of the sides `subject` and `opponent`, as far as they have one in this process."""
     version: int | None = None
     """Version in play where the subject is a searched network."""
+    version_before: int | None = None
+    """Newest stored version before it: the player `PREVIOUS`."""
     evaluator: Evaluator | None = None
     """Evaluator of that version."""
 
@@ -150,7 +152,7 @@ def _player(side: str, written: str, table: Table) -> Player:
     """Return the player of a side: the version in play if nothing is written, the one before it (`PREVIOUS`), or an agent."""
     version = None if written else table.version
     if table.version is not None:
-        version = table.version - 1 if written == PREVIOUS else version
+        version = table.version_before if written == PREVIOUS else version
         written = written.replace(CURRENT, f"model={table.version}")
     return Player(side, version, None if version else f"{side}{_SIDE}{written}")
 

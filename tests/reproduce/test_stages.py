@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -15,13 +16,14 @@ from games.positions import legal
 from laboratory import alphazero, loop, meetings
 from laboratory.alphazero import HOURS, ILLEGAL_AT_FIRST, ILLEGAL_AT_LAST, MeetingsJudge
 from laboratory.benches import rhombus_measures
-from laboratory.meetings import Table
+from laboratory.meetings import Table, meet
 from laboratory.stage import run_stage
 from zerofleet.agents.base import Choice
 from zerofleet.cli.reproduce.results import StageResults
 from zerofleet.errors import ConfigurationError, InvalidRequest, ModelNotFound
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.presets.theses.stages import AlphaZeroStage, read_stage
+from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.strength.behaviour.tables import read_stored
 from zerofleet.strength.claims.tallies import Tally
 
@@ -121,7 +123,15 @@ def test_moves_are_compared_with_perfect_play_on_the_same_positions(tmp_path):
     assert json.loads(other_file.read_text()) != first  # independent, as their interval is over the positions of all seeds
 
 
-async def test_the_first_version_has_none_before_it_to_meet():
+@pytest.mark.parametrize("stored", [(1, 2), (3, 7)], ids=["consecutive", "after publications that failed"])
+async def test_a_version_meets_the_stored_one_before_it_and_the_first_has_none(tmp_path, monkeypatch, stored):
+    met: list[int | None] = []
+
+    async def noted(meeting, table, *, on_game):
+        met.extend([table.version_before] if meeting.opponent == "previous" else [])
+        return await meet(meeting, table, on_game=on_game)
+
+    monkeypatch.setattr(alphazero, "meet", noted)
     fields = {
         "kind": "alphazero",
         "id": "a.b.0",
@@ -133,10 +143,15 @@ async def test_the_first_version_has_none_before_it_to_meet():
     }
     stage = read_stage(fields | {"meetings": [BY_SEAT | {"games": 2}, ARENA | {"games": 2}]})
     assert isinstance(stage, AlphaZeroStage)
-    judge = MeetingsJudge(stage, Table(game=games.make("tic_tac_toe"), seed=0, trained=True, sides={}))
-    for version, names in ((1, ["rules", "rules"]), (2, ["rules", "rules", "arena"])):
+    for version in stored:
+        (tmp_path / "tic_tac_toe" / str(version)).mkdir(parents=True)
+    judge = MeetingsJudge(
+        stage, Table(game=games.make("tic_tac_toe"), seed=0, trained=True, sides={}), DirectoryStore(tmp_path)
+    )
+    for version, names in zip(stored, (["rules", "rules"], ["rules", "rules", "arena"]), strict=True):
         await judge.judge(UniformEvaluator(2), version)
         assert [tally.meeting for tally in judge.latest] == names
+    assert met == [stored[0]]
 
 
 @pytest.mark.slow
@@ -257,6 +272,22 @@ def test_an_interrupted_alphazero_stage_continues_with_its_games_and_judgements(
     again = asyncio.run(run_stage(stage, tmp_path, emit=lambda *_: None))
     assert again == json.loads(json.dumps(result))
     assert [path.name for path in home.iterdir()] == ["judged.json"]
+
+
+@pytest.mark.slow
+def test_a_stage_whose_publications_failed_once_ends_with_all_figures(tmp_path, monkeypatch):
+    publish = DirectoryStore.publish
+
+    def second_attempt(store: DirectoryStore, model: str, *given: Any, **options: Any) -> int:
+        with contextlib.suppress(OSError), store._staging(model):
+            raise OSError("no space left on device")
+        return publish(store, model, *given, **options)
+
+    monkeypatch.setattr(DirectoryStore, "publish", second_attempt)
+    fields = {"kind": "alphazero", "preset": "tiny", "settings": SETTINGS | {"train.policy_over": "all"}, "samples": 400}
+    found = run(tmp_path, **fields, judge_every=200, meetings=[ARENA | {"games": 2}])
+    assert [tally["meeting"] for tally in found["tallies"]] == ["arena"] * 2
+    assert found["measures"].keys() >= {ILLEGAL_AT_FIRST, ILLEGAL_AT_LAST}
 
 
 @pytest.mark.slow
