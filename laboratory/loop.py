@@ -41,7 +41,7 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import ConfigurationError, first_error
-from zerofleet.presets.trial import Trial
+from zerofleet.presets.trial import PARTS_OF_TRIAL, Trial
 from zerofleet.presets.warm_start import game_of
 from zerofleet.storage.streams import MemoryStream, Publication
 from zerofleet.strength.learning.judges import Judge
@@ -88,13 +88,13 @@ class Loop:
         self._clock = clock or ProcessorClock()
         game, preset = trial.build_game(), trial.build_preset()
         common = {"run_dir": directory, "game": trial.game, "game_parameters": trial.parameters, "preset": trial.preset}
-        warm_start = preset.warm_start.model_dump() | {"parallel": 1}
+        parts = {name: getattr(preset, name).model_dump() for name in PARTS_OF_TRIAL}
+        parts["warm_start"] |= {"parallel": 1}
+        parts["train"] |= {"threads": 1}
         worker = WorkerSettings.model_validate(
             {
                 **common,
-                "search": preset.search.model_dump(),
-                "selfplay": preset.selfplay.model_dump(),
-                "warm_start": warm_start,
+                **{name: part for name, part in parts.items() if name in WorkerSettings.PRESET_PARTS},
                 "worker_id": WORKER,
                 "run_seed": trial.seed,
                 "incarnation": start,
@@ -103,9 +103,7 @@ class Loop:
         trainer = TrainerSettings.model_validate(
             {
                 **common,
-                "network": preset.network.model_dump(),
-                "train": preset.train.model_dump() | {"threads": 1},
-                "warm_start": warm_start,
+                **{name: part for name, part in parts.items() if name in TrainerSettings.PRESET_PARTS},
                 "seed": trial.seed,
                 "device": "cpu",
             }

@@ -12,8 +12,9 @@ import pytest
 from games.core import make
 from zerofleet.cli.bench.learn import report
 from zerofleet.cli.bench.learn.trials import run_trials
-from zerofleet.errors import InvalidRequest, Unavailable
-from zerofleet.presets.trial import Trial
+from zerofleet.errors import ConfigurationError, InvalidRequest, Unavailable
+from zerofleet.presets.experiment import PARTS
+from zerofleet.presets.trial import PARTS_OF_TRIAL, Trial, require_effect
 from zerofleet.strength.learning.positions import kept_positions
 
 SMALL = (
@@ -106,6 +107,15 @@ def test_a_game_without_perfect_play_is_judged_by_matches_against_the_agents_ask
         (("--samples", "10", "--set", "gate.simulations=5"), "has no effect in one process: there is no gate"),
         (("--samples", "10", "--set", "selfplay.lanes=2"), "has no effect in one process"),
         (("--samples", "10", "--set", "warm_start.parallel=2"), "has no effect in one process"),
+        (
+            ("--samples", "10", "--set", "td_lambda.hidden=5"),
+            "no effect in one process: a trial measures the learner alphazero",
+        ),
+        (("--samples", "10", "--set", "afterstates.epsilon=0.5"), "a trial measures the learner alphazero"),
+        (
+            ("--samples", "10", "--set", "train.learner=outcome"),
+            "train.learner=outcome: a trial measures the learner alphazero",
+        ),
         (("--samples", "10", "--set", "trainer.seed=2"), "is a setting of a service"),
         (("--samples", "10", "--set", "rows"), "is not NAME=VALUE"),
         (("--samples", "10", "--judge-every", "0"), "--judge-every 0 is out of range"),
@@ -129,6 +139,13 @@ def test_an_impossible_trial_is_rejected_before_it_starts(zerofleet, tmp_path, m
     assert outcome.code == 2
     assert outcome.out == ""
     assert said in outcome.err
+
+
+@pytest.mark.parametrize("part", [part for part in PARTS if part not in PARTS_OF_TRIAL])
+def test_a_setting_of_a_part_that_a_trial_does_not_take_is_rejected(part):
+    name = f"{part}.{next(iter(PARTS[part].model_fields))}"
+    with pytest.raises(ConfigurationError, match=f"{name}=1 has no effect in one process"):
+        require_effect({name: "1"})
 
 
 @pytest.mark.slow

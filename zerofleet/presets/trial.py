@@ -11,9 +11,12 @@ from games.core import Game
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
 from zerofleet.presets.experiment import PARTS, SERVICES, Experiment
+from zerofleet.presets.learners import own_settings
 
-__all__ = ["ONE_PROCESS", "Trial", "require_effect"]
+__all__ = ["ONE_PROCESS", "PARTS_OF_TRIAL", "Trial", "require_effect"]
 
+PARTS_OF_TRIAL = ("search", "network", "train", "selfplay", "warm_start")
+"""Parts of the preset that worker and trainer of a trial are given."""
 ONE_PROCESS: Mapping[str, str] = {
     "selfplay.lanes": "one block of `selfplay.slots` games is played, since no lane waits for a server",
     "selfplay.adoption_delay_s": "a candidate is adopted at once",
@@ -24,6 +27,8 @@ ONE_PROCESS: Mapping[str, str] = {
     "warm_start.parallel": "the games of agents are played one after another",
 }
 """Settings, and parts of the preset, without effect in one process, with the reason."""
+_LEARNER = "alphazero"
+_OTHER_LEARNERS = f"a trial measures the learner {_LEARNER}"
 
 
 class Trial(BaseModel):
@@ -88,8 +93,12 @@ def require_effect(settings: Mapping[str, str]) -> None:
         if part in SERVICES:
             raise ConfigurationError(
                 f"--set {name}={value} is a setting of a service, and a trial has none; settings begin with "
-                f"{', '.join(sorted(PARTS))}"
+                f"{', '.join(sorted(PARTS_OF_TRIAL))}"
             )
         reason = ONE_PROCESS.get(name) or ONE_PROCESS.get(part)
+        if not reason and part not in PARTS_OF_TRIAL and (part in PARTS or own_settings(part) is not None):
+            reason = _OTHER_LEARNERS
         if reason:
             raise ConfigurationError(f"--set {name}={value} has no effect in one process: {reason}; omit it")
+    if (learner := settings.get("train.learner", _LEARNER)) != _LEARNER:
+        raise ConfigurationError(f"--set train.learner={learner}: {_OTHER_LEARNERS}; omit it")

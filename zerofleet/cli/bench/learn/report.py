@@ -18,7 +18,7 @@ from zerofleet.agents.model.search_options import SearchOptions
 from zerofleet.cli import screen
 from zerofleet.cli.bench.learn.trials import TrialResult
 from zerofleet.errors import ConfigurationError, InvalidRequest
-from zerofleet.presets.trial import Trial
+from zerofleet.presets.trial import PARTS_OF_TRIAL, Trial
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.charts import learning_chart
 from zerofleet.strength.learning.curves import compare, curve
@@ -26,7 +26,6 @@ from zerofleet.strength.learning.curves import compare, curve
 __all__ = ["about", "draw", "read_result", "remark", "require_comparable", "require_judged", "show", "show_comparison", "store"]
 
 FORMAT = 1
-_PARTS = ("search", "network", "train", "selfplay", "warm_start")
 
 
 def about(trial: Trial) -> dict[str, Any]:
@@ -39,7 +38,7 @@ def about(trial: Trial) -> dict[str, Any]:
         "unit": "processor seconds" if trial.samples is None else "samples",
         "budget": trial.budget,
         "judge": _judge(trial),
-        "preset_values": {name: getattr(preset, name).model_dump() for name in _PARTS},
+        "preset_values": {name: getattr(preset, name).model_dump() for name in PARTS_OF_TRIAL},
         "machine": {"processor": _processor(), "cores": os.cpu_count(), "python": platform.python_version()},
         "versions": {name: version(name) for name in ("torch", "numpy", "numba")},
     }
