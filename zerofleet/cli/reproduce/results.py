@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zerofleet.errors import InvalidRequest
+from zerofleet.presets.theses.preset_values import changed_value, preset_values
 from zerofleet.presets.theses.stages import Stage, fingerprint
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.behaviour.tables import read_stored
@@ -41,10 +42,7 @@ class StageResults:
         if not path.exists():
             return None
         found = _read(path)
-        if (found.get("format"), found.get("fingerprint")) != (_FORMAT, fingerprint(stage)):
-            raise InvalidRequest(
-                f"{path} was found with other settings than this version or command has; give another folder with --dir"
-            )
+        _require_same(found if found.get("format") == _FORMAT else {}, stage, where=f"{path} was found")
         return found
 
     def tallies(self, stage: Stage) -> list[Tally]:
@@ -78,21 +76,39 @@ class StageResults:
         path = self.folder / "settings.json"
         known = _read(path) if path.exists() else {}
         for stage in stages:
-            if known.setdefault(stage.id, fingerprint(stage)) != fingerprint(stage):
-                raise InvalidRequest(
-                    f"{self.folder} holds stage {stage.id} with other settings than this version or command has; give another "
-                    "folder with --dir"
-                )
+            kept = known.setdefault(stage.id, _identity(stage))
+            if isinstance(kept, str):  # by a version that kept no values of the preset
+                kept = {"fingerprint": kept}
+            _require_same(kept, stage, where=f"{self.folder} holds stage {stage.id}")
         atomic_publish(path, json.dumps(known, indent=1))
 
     def keep(self, stage: Stage, result: dict[str, Any], *, seconds: float) -> None:
         """Store the result of a completed stage."""
-        about = {"format": _FORMAT, "fingerprint": fingerprint(stage), "seconds": round(seconds, 1)}
+        about = {"format": _FORMAT, **_identity(stage), "seconds": round(seconds, 1)}
         settings = stage.model_dump(mode="json")
         atomic_publish(self._path(stage), json.dumps({**about, "stage": settings, **result}, indent=1, allow_nan=False))
 
     def _path(self, stage: Stage) -> Path:
         return self._results / f"{stage.id}.json"
+
+
+def _identity(stage: Stage) -> dict[str, Any]:
+    """Return the hash of a stage and the values of its preset."""
+    values = preset_values(stage)
+    return {"fingerprint": fingerprint(stage)} | ({"preset": values} if values else {})
+
+
+def _require_same(kept: Any, stage: Stage, *, where: str) -> None:
+    """Raise `InvalidRequest` unless a stage has the kept identity, in which earlier versions left out the preset."""
+    if not isinstance(kept, dict) or kept.get("fingerprint") != fingerprint(stage):
+        difference = "those of the stage itself"
+    else:
+        values = kept.get("preset", {})
+        difference = changed_value(stage, values) if isinstance(values, dict) else "its preset is damaged"
+    if difference:
+        raise InvalidRequest(
+            f"{where} with other settings than this version or command has ({difference}); give another folder with --dir"
+        )
 
 
 def _check_tables(tables: Sequence[Mapping[str, Any]]) -> None:

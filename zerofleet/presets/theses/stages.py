@@ -1,7 +1,8 @@
 """Stages: the parts of an experiment that run and are kept one by one.
 
-A stage is complete in itself: it runs as a process that reads it as JSON, and its result depends on it alone, times excepted.
-`fingerprint` names it in results, so that a changed setting is not taken for the old one.
+A stage is complete in itself: it runs as a process that reads it as JSON, and its result depends on it and on the preset that
+it names alone, times excepted. `fingerprint` names it in results, so that a changed setting is not taken for the old one;
+`preset_values` are kept beside it.
 """
 
 from __future__ import annotations
