@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from stored_pages import stored_reports
 
-from zerofleet.cli.reproduce.page import with_interval
+from zerofleet.cli.reproduce.figures import with_interval
 from zerofleet.presets.theses.catalogue import Claim, Experiment, Thesis, load_thesis, thesis_names
 from zerofleet.strength.claims.verdicts import VERDICTS
 
@@ -116,7 +116,7 @@ def _figure(one: Finding) -> tuple[str, str, str]:
     if not estimate:
         return "", "", one.profile
     size = [one.profile, str(estimate["seeds"])] + ([f"{estimate['games']:,}"] if estimate["games"] else [])
-    return with_interval(estimate), one.found["figure"], "; ".join(size)
+    return with_interval(one.found), one.found["figure"], "; ".join(size)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -12,6 +12,7 @@ import typer
 from zerofleet.cli import screen
 from zerofleet.cli.laboratory import run_until_terminated
 from zerofleet.cli.options import Json
+from zerofleet.cli.reproduce.figures import figure_and_interval
 from zerofleet.cli.reproduce.page import html_page
 from zerofleet.cli.reproduce.report import build_report
 from zerofleet.cli.reproduce.results import StageResults
@@ -173,11 +174,7 @@ def _show(report: dict[str, Any]) -> None:
     )
     for experiment in report["experiments"]:
         for claim in experiment["claims"]:
-            found = claim["estimate"]
-            here = "" if found is None else f"{found['value']:.1f}"
-            counted = found is None or found["interval"] == "count"
-            interval = "" if counted else f"{found['low']:.1f} to {found['high']:.1f}"
-            table.add_row(claim["text"], claim["thesis"], here, interval, claim["verdict"])
+            table.add_row(claim["text"], claim["thesis"], *figure_and_interval(claim), claim["verdict"])
     screen.out().print(table)
     if report["left_out_for_time"]:
         screen.note(f"not begun for lack of time: {', '.join(report['left_out_for_time'])}; the same command continues")

@@ -9,10 +9,11 @@ from importlib import resources
 from typing import Any
 
 from zerofleet.cli.reproduce.drawings import draw_behaviour, draw_experiment
+from zerofleet.cli.reproduce.figures import with_interval
 from zerofleet.strength.behaviour.tables import read_stored
 from zerofleet.strength.behaviour.text import CellText, cell_rows, column_headings
 
-__all__ = ["html_page", "with_interval"]
+__all__ = ["html_page"]
 
 _VERDICTS = (
     "Beaten: the whole interval is beyond the figure to beat. Matched: it is beyond the figure to match, or holds it and is "
@@ -84,22 +85,15 @@ def _headlines(experiments: Iterable[Mapping[str, Any]]) -> str:
     for experiment in experiments:
         for claim in experiment["claims"]:
             found = claim["estimate"]
-            ours = "" if found is None else with_interval(found)
             size = "" if found is None else _size(claim)
             kind = claim["verdict"].replace(" ", "-")
             shown = f'<span class="v {kind}">{claim["verdict"]}</span>' + (
                 f"<br/>{escape(claim['reason'])}" * bool(claim["reason"])
             )
             given = (escape(claim[name]) for name in ("text", "figure", "thesis"))
-            rows.append([*given, _bar(claim["bar"]), ours, size, shown])
+            rows.append([*given, _bar(claim["bar"]), with_interval(claim), size, shown])
     names = ["claim", "figure", "thesis", "to match; to beat", "here, 95 %", "games, seats, seeds", "verdict"]
     return _table("Headlines", names, rows, numbers={4})
-
-
-def with_interval(found: Mapping[str, Any]) -> str:
-    """Return a figure with its interval; a count has none."""
-    interval = "" if found["interval"] == "count" else f" ({found['low']:,.1f} to {found['high']:,.1f})"
-    return f"{found['value']:,.1f}{interval}"
 
 
 def _bar(bar: Mapping[str, Any]) -> str:
