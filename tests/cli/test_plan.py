@@ -51,3 +51,21 @@ def test_the_plan_is_printed_as_tables(zerofleet):
     shown = zerofleet("plan", "--simulate", "--seconds", "2").out
     assert "saturates first" in shown
     assert "most games in the stream" in shown
+
+
+@pytest.mark.parametrize("option", ["--plies", "--link-gbit", "--seconds", "--trainer-away"])
+def test_an_infinite_number_of_a_plan_is_refused(zerofleet, option):
+    refused = zerofleet("plan", "--simulate", option, "inf")
+    assert (refused.code, refused.out) == (2, "")
+    assert f"'{option}': inf is out of range; want a finite number" in refused.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("search", "--seconds"), ("serve", "--seconds"), ("train", "--seconds"), ("train", "--games-per-second")],
+    ids=" ".join,
+)
+def test_a_measurement_for_a_plan_without_an_end_is_refused(zerofleet, words):
+    refused = zerofleet("bench", *words, "inf")
+    assert (refused.code, refused.out) == (2, "")
+    assert "inf is out of range; want a finite number" in refused.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "Seed",
     "Simulations",
     "announced_game",
+    "check_finite",
     "check_preset",
     "chosen_game",
     "chosen_run",
@@ -50,6 +52,13 @@ def check_preset(value: str | None) -> str | None:
     """Raise a usage error unless the preset exists; None passes."""
     if value is not None and value not in PRESETS:
         raise typer.BadParameter(f"{value!r} is not a preset; choose from {', '.join(PRESETS)}")
+    return value
+
+
+def check_finite(value: float | None) -> float | None:
+    """Raise a usage error for infinity and NaN, which a lower bound lets pass; None passes."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is out of range; want a finite number")
     return value
 
 

@@ -12,7 +12,7 @@ import typer
 
 from games.core import Game, available
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, Save, Seed, announced_game, chosen_game
+from zerofleet.cli.options import Json, Parameters, Save, Seed, announced_game, check_finite, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.library.planning.costs import save_figures
@@ -181,7 +181,9 @@ def search(
     network: Annotated[
         Literal["uniform"], typer.Option("--network", help="uniform: equal priors, value 0, at no cost.")
     ] = "uniform",
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="Length of the measurement.")] = 5.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=0.0, callback=check_finite, help="Length of the measurement.")
+    ] = 5.0,
     reuse: Annotated[bool, typer.Option("--reuse", help="Reuse the subtree of the move played, as in self-play.")] = False,
     information: Annotated[
         Information | None,

@@ -29,7 +29,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.bench.person import Person, PersonPriority
 from zerofleet.cli.bench.processes import SHOWN_LINES, BenchProcess, started
 from zerofleet.cli.bench.serve_figures import ServeFigures
-from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
+from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, check_finite, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.set_options import set_options
@@ -322,7 +322,9 @@ def serve(
     *,
     game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to play.")] = "connect_four",
     preset: Preset = "laptop",
-    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="Total length of bare loop and serving.")] = 30.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1.0, callback=check_finite, help="Total length of bare loop and serving.")
+    ] = 30.0,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Worker processes.")] = 1,
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="CPU threads of the device.", show_default="that of the preset")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, chosen_game
+from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, check_finite, chosen_game
 from zerofleet.errors import Unavailable
 from zerofleet.library.planning.costs import save_figures
 
@@ -21,9 +21,14 @@ def train(
     *,
     game: Annotated[str, typer.Option("--game", metavar="GAME", help="Game to learn.")] = "connect_four",
     preset: Preset = "laptop",
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Length of each of three measurements.")] = 5.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=0.1, callback=check_finite, help="Length of each of three measurements.")
+    ] = 5.0,
     games_per_second: Annotated[
-        float, typer.Option("--games-per-second", min=0.1, help="Arrival rate of games in the third measurement.")
+        float,
+        typer.Option(
+            "--games-per-second", min=0.1, callback=check_finite, help="Arrival rate of games in the third measurement."
+        ),
     ] = 20.0,
     intake_processes: Annotated[
         int | None,

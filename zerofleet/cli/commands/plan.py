@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, Seed, chosen_game
+from zerofleet.cli.options import Json, Parameters, Seed, check_finite, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.library.metrics import read_metrics
 from zerofleet.library.planning.costs import read_costs
@@ -36,7 +36,14 @@ def plan(
     ] = None,
     plies: Annotated[
         float | None,
-        typer.Option("--plies", min=1.0, metavar="N", help="Searched plies of a game.", show_default="those measured"),
+        typer.Option(
+            "--plies",
+            min=1.0,
+            callback=check_finite,
+            metavar="N",
+            help="Searched plies of a game.",
+            show_default="those measured",
+        ),
     ] = None,
     like: Annotated[
         Path | None,
@@ -48,14 +55,21 @@ def plan(
         ),
     ] = None,
     link_gbit: Annotated[
-        float, typer.Option("--link-gbit", min=0.001, help="Network bandwidth of each machine, Gbit/s.")
+        float,
+        typer.Option("--link-gbit", min=0.001, callback=check_finite, help="Network bandwidth of each machine, Gbit/s."),
     ] = 10.0,
     simulated: Annotated[bool, typer.Option("--simulate", help="Check the arithmetic by discrete-event simulation.")] = False,
-    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="With --simulate: simulated seconds.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1.0, callback=check_finite, help="With --simulate: simulated seconds.")
+    ] = 60.0,
     trainer_away: Annotated[
         float,
         typer.Option(
-            "--trainer-away", min=0.0, metavar="S", help="With --simulate: length of a trainer outage, from the middle."
+            "--trainer-away",
+            min=0.0,
+            callback=check_finite,
+            metavar="S",
+            help="With --simulate: length of a trainer outage, from the middle.",
         ),
     ] = 0.0,
     parameters: Parameters = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from zerofleet.cli.bench.learn import report
 from zerofleet.cli.bench.learn.trials import TrialResult, run_trials
 from zerofleet.cli.compilation import announce_compilation
 from zerofleet.cli.laboratory import run_until_terminated
-from zerofleet.cli.options import LAST_SEED, GameName, Json, Preset
+from zerofleet.cli.options import LAST_SEED, GameName, Json, Preset, check_finite
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.trial import Trial, require_effect
 from zerofleet.strength.charts import require_outputs
@@ -36,7 +35,13 @@ def learn(
     *,
     cpu_seconds: Annotated[
         float | None,
-        typer.Option("--cpu-seconds", metavar="S", min=1.0, help="Budget in processor seconds, without judgement."),
+        typer.Option(
+            "--cpu-seconds",
+            metavar="S",
+            min=1.0,
+            callback=check_finite,
+            help="Budget in processor seconds, without judgement.",
+        ),
     ] = None,
     samples: Annotated[
         int | None,
@@ -54,7 +59,13 @@ def learn(
     jobs: Annotated[int, typer.Option("--jobs", metavar="J", min=1, help="Trials at a time.")] = 1,
     judge_every: Annotated[
         float | None,
-        typer.Option("--judge-every", metavar="N", help="Budget between two judgements.", show_default="a fifth of the budget"),
+        typer.Option(
+            "--judge-every",
+            metavar="N",
+            callback=check_finite,
+            help="Budget between two judgements.",
+            show_default="a fifth of the budget",
+        ),
     ] = None,
     simulations: Annotated[
         int, typer.Option("--simulations", metavar="N", min=0, help="Simulations per move of the judged network.")
@@ -130,10 +141,8 @@ def _trial(given: dict[str, Any]) -> Trial:
     parameters, overrides = split_settings(given["settings"] or ())
     if (given["cpu_seconds"] is None) == (given["samples"] is None):
         raise ConfigurationError("want a budget: --cpu-seconds S or --samples N, one of the two")
-    for option in ("cpu_seconds", "judge_every"):
-        if given[option] is not None and not 0.0 < given[option] < math.inf:
-            name = option.replace("_", "-")
-            raise ConfigurationError(f"--{name} {given[option]:g} is out of range; want a finite number above 0")
+    if given["judge_every"] is not None and given["judge_every"] <= 0.0:
+        raise ConfigurationError(f"--judge-every {given['judge_every']:g} is out of range; want a number above 0")
     require_effect(overrides)
     budget = given["cpu_seconds"] or given["samples"]
     trial = Trial(
