@@ -3,7 +3,7 @@
 Its lanes are those of the product, with openings, diagnostics and records of finished games, so that a position costs what it
 costs in a run; only the gatekeeper and the stream are missing: one version is played, and records are dropped. For each line on
 standard input, a number of seconds, it plays for that time and writes a line of JSON: positions, games, searched moves,
-seconds, and the latency of each request. In between it is idle.
+requests, seconds, and the latencies of a sample of the requests. In between it is idle.
 """
 
 from __future__ import annotations
@@ -28,19 +28,23 @@ from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVer
 from zerofleet.evaluators.transports import Transport, connected_evaluator
 from zerofleet.service import logs
 
-__all__ = ["Meter", "main", "play"]
+__all__ = ["MOST_LATENCIES", "Meter", "main", "play"]
+
+MOST_LATENCIES = 20_000
+"""Latencies of a line of figures, a uniform sample of more requests; the line stays below the 1 MiB that its reader accepts."""
 
 
 class Meter:
-    """Evaluator that records the latency of each request, and outlet that counts games. Lanes play while `playing` is set."""
+    """Evaluator that measures the latency of requests, and outlet that counts games. Lanes play while `playing` is set."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
-        self.positions = self.games = self.bytes_asked = self.bytes_answered = 0
+        self.positions = self.games = self.requests = self.bytes_asked = self.bytes_answered = 0
         self.blocks: list[Block] = []
         """Blocks of the lanes, which count their searched moves."""
         self._moves_taken = 0
-        self.latencies_s: list[float] = []
+        self._latencies_s: list[float] = []
+        self._rng = random.Random(0)  # noqa: S311 - a sample of latencies
         self.answered = asyncio.Event()
         self.playing = asyncio.Event()
 
@@ -48,12 +52,20 @@ class Meter:
         """See `Evaluator.evaluate`."""
         began_s = time.perf_counter()
         answer = await self._evaluator.evaluate(batch, version=version)
-        self.latencies_s.append(time.perf_counter() - began_s)
+        self._note(time.perf_counter() - began_s)
         self.positions += len(batch)
         self.bytes_asked += batch.states.nbytes + batch.legal.nbytes
         self.bytes_answered += answer.policy.nbytes + answer.value.nbytes + sum(head.nbytes for head in answer.extra_heads)
         self.answered.set()
         return answer
+
+    def _note(self, latency_s: float) -> None:
+        """Count a request, and keep its latency in a sample in which each request is as likely (reservoir sampling)."""
+        self.requests += 1
+        if len(self._latencies_s) < MOST_LATENCIES:
+            self._latencies_s.append(latency_s)
+        elif (place := self._rng.randrange(self.requests)) < MOST_LATENCIES:
+            self._latencies_s[place] = latency_s
 
     def hand_over(self, game: FinishedGame) -> None:
         """Count a finished game, and drop its record; see `Outlet`."""
@@ -70,13 +82,14 @@ class Meter:
             "positions": self.positions,
             "games": self.games,
             "moves": moves - self._moves_taken,
+            "requests": self.requests,
             "bytes_asked": self.bytes_asked,
             "bytes_answered": self.bytes_answered,
-            "latencies_s": self.latencies_s,
+            "latencies_s": self._latencies_s,
         }
-        self.positions = self.games = self.bytes_asked = self.bytes_answered = 0
+        self.positions = self.games = self.requests = self.bytes_asked = self.bytes_answered = 0
         self._moves_taken = moves
-        self.latencies_s = []
+        self._latencies_s = []
         return taken
 
 

@@ -23,7 +23,7 @@ def test_positions_are_counted_by_game_and_by_move_unless_games_take_too_long():
         "server_s": 0.5,
         "worker_s": 0.2,
     }
-    turn |= {"latencies_s": [0.1], "person_s": [], "batches": {64: 11}}
+    turn |= {"requests": 30, "latencies_s": [0.1], "person_s": [], "batches": {64: 11}}
 
     def figures(games, moves):
         served, raw = [turn | {"games": games, "moves": moves}] * 2, [{64: (640, 1.0)}] * 2
@@ -32,6 +32,7 @@ def test_positions_are_counted_by_game_and_by_move_unless_games_take_too_long():
     counted, not_counted = figures(7, 100), figures(0, 0)
     assert (counted.positions_per_game, counted.positions_per_move) == (100.0, 7.0)
     assert (not_counted.positions_per_game, not_counted.positions_per_move) == (0.0, 0.0)
+    assert counted.requests_per_second == 30.0  # of all requests, however few latencies the sample has
 
 
 @pytest.mark.slow

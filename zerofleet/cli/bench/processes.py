@@ -20,7 +20,7 @@ __all__ = ["SHOWN_LINES", "BenchProcess", "started"]
 
 SHOWN_LINES = 5
 """Lines of a log in the message about a process that exited."""
-_LOG_LIMIT = 1 << 20  # a line of latencies is long
+_LINE_BYTES = 1 << 20  # a worker's sample of latencies is one line
 
 
 class BenchProcess:
@@ -78,7 +78,7 @@ async def started(log: Path, *command: str, threads: int, python: str = sys.exec
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=out,
-            limit=_LOG_LIMIT,
+            limit=_LINE_BYTES,
             env={**without_credentials(os.environ), **limits},
         )
     try:

@@ -123,6 +123,7 @@ class Bench:
             "positions": sum(each["positions"] for each in found),
             "games": sum(each["games"] for each in found) if self.counts_games else 0,
             "moves": sum(each["moves"] for each in found) if self.counts_games else 0,
+            "requests": sum(each["requests"] for each in found),
             "seconds": max(each["seconds"] for each in found),
             "bytes_asked": sum(each["bytes_asked"] for each in found),
             "bytes_answered": sum(each["bytes_answered"] for each in found),
@@ -227,7 +228,9 @@ def _figures(
     by_batch = {rows: sum(r[rows][0] for r in raw) / sum(r[rows][1] for r in raw) for rows in raw[0]}
     best = max(by_batch, key=lambda rows: by_batch[rows])
     seconds = sum(each["seconds"] for each in served)
-    positions, games, moves = (sum(each[name] for each in served) for name in ("positions", "games", "moves"))
+    positions, games, moves, requests = (
+        sum(each[name] for each in served) for name in ("positions", "games", "moves", "requests")
+    )
     batches: dict[int, int] = {}
     for each in served:
         for rows, count in each["batches"].items():
@@ -257,7 +260,7 @@ def _figures(
         ratio_by_round=[round(ratio, 3) for ratio in by_round],
         mean_batch=round(sum(r * n for r, n in batches.items()) / max(1, sum(batches.values())), 1),
         batch_fill=_fill(batches),
-        requests_per_second=round(len(latencies_ms) / seconds, 1),
+        requests_per_second=round(requests / seconds, 1),
         bytes_asked_per_position=round(sum(each["bytes_asked"] for each in served) / max(1, positions), 1),
         bytes_answered_per_position=round(sum(each["bytes_answered"] for each in served) / max(1, positions), 1),
         latency_ms=_percentiles(latencies_ms),

@@ -41,7 +41,7 @@ class ServeFigures:
     bytes_answered_per_position: float
     """Size of the reply tensors."""
     latency_ms: dict[str, float]
-    """Latency of the workers' requests."""
+    """Latency of the workers' requests, of a sample where they are many."""
     person_latency_ms: dict[str, float] | None
     """Latency of a person's requests, one position each, beside the workers; None without a person."""
     device_busy_share: float
