@@ -29,6 +29,8 @@ class ProcessorClock:
         self._spent_s = dict.fromkeys((*PARTS, NOT_COUNTED), 0.0)
         self._part = "self_play"
         self._since_s = read_s()
+        self.before_s = 0.0
+        """Seconds of the process before the last `restart`: imports, compilation and other preparations."""
 
     @property
     def used_s(self) -> float:
@@ -41,9 +43,9 @@ class ProcessorClock:
         return {part: self._spent_s[part] for part in PARTS}
 
     def restart(self) -> None:
-        """Set all times to 0."""
+        """Set the times of all parts to 0."""
         self._spent_s = dict.fromkeys((*PARTS, NOT_COUNTED), 0.0)
-        self._since_s = self._read_s()
+        self._since_s = self.before_s = self._read_s()
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:

@@ -272,6 +272,7 @@ class Loop:
             "done": self._done,
             "cpu_seconds": {part: round(seconds, 3) for part, seconds in self._clock.parts().items()},
             "cpu_seconds_used": round(self._clock.used_s, 3),
+            "start_cpu_seconds": round(self._clock.before_s, 3),
             "wall_seconds": round(time.monotonic() - self._began_s - self._judging_s, 3),
             "games": self._games,
             "samples": window.total,

@@ -49,7 +49,7 @@ class Judged:
     seed: int
     """Training seed."""
     cpu_s: float
-    """Processor seconds of learning."""
+    """Processor seconds of the program since the start of its process: imports and compilation count."""
     games: int
     samples: int
     updates: int
@@ -79,7 +79,9 @@ def _shares(row: Mapping[str, Any], mode: str) -> tuple[Share, Share] | None:
 def of_zerofleet(result: Mapping[str, Any]) -> Iterator[Judged]:
     """Yield the judgements of each seed of a result of `zerofleet bench learn`.
 
-    Raises `InvalidRequest` for one that was judged by matches, or has a budget in samples.
+    Processor seconds are those of the budget and those before it, which the budget leaves out and the peers count.
+
+    Raises `InvalidRequest` for one that was judged by matches, has a budget in samples, or does not state the latter.
     """
     judge, unit = result["judge"]["kind"], result["unit"]
     if (judge, unit) != ("perfect play", "processor seconds"):
@@ -93,7 +95,12 @@ def of_zerofleet(result: Mapping[str, Any]) -> Iterator[Judged]:
             search = (shares[2], shares[3]) if len(shares) > 2 else None  # two of each mode
             progress = (one["games"], one["samples"], one["steps"])
             name = f"zerofleet ({result['preset']})"
-            yield Judged(name, seed["seed"], one["planned"], *progress, (shares[0], shares[1]), search)
+            if "start_cpu_seconds" not in one:
+                raise InvalidRequest(
+                    "the result states no start_cpu_seconds, the processor time before its budget; measure it again"
+                )
+            cpu_s = one["planned"] + one["start_cpu_seconds"]
+            yield Judged(name, seed["seed"], cpu_s, *progress, (shares[0], shares[1]), search)
 
 
 def with_seeds(found: Sequence[Judged]) -> list[Judged]:

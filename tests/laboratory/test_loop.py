@@ -29,7 +29,7 @@ SETTINGS = {
     "train.samples_per_candidate": "150",
     "train.candidate_growth": "0",
 }
-TIMES = ("cpu_seconds", "cpu_seconds_used", "wall_seconds")
+TIMES = ("cpu_seconds", "cpu_seconds_used", "start_cpu_seconds", "wall_seconds")
 
 
 class CountingJudge:

@@ -40,6 +40,7 @@ RESULT = {
             "judgements": [
                 {
                     "planned": 150.0,
+                    "start_cpu_seconds": 12.0,
                     "games": 5000,
                     "samples": 60_000,
                     "steps": 400,
@@ -73,9 +74,9 @@ def test_a_row_without_a_judgement_of_the_policy_is_refused():
         list(of_peers([json.dumps(ROW | {"policy_sign": None, "policy_exact": None})]))
 
 
-def test_a_result_of_the_product_is_read_at_its_planned_places():
+def test_a_result_of_the_product_counts_from_the_start_of_its_process_as_those_of_the_peers_do():
     (found,) = of_zerofleet(RESULT)
-    assert (found.program, found.cpu_s, found.samples, found.updates) == ("zerofleet (laptop)", 150.0, 60_000, 400)
+    assert (found.program, found.cpu_s, found.samples, found.updates) == ("zerofleet (laptop)", 162.0, 60_000, 400)
     assert found.policy == (Share(0.8, 1000), Share(0.7, 1000))
     assert found.search == (Share(0.9, 1000), Share(0.85, 1000))
 
@@ -89,6 +90,14 @@ def test_a_result_of_another_judge_or_budget_is_refused(change, named):
         list(of_zerofleet(RESULT | change))
 
 
+def test_a_result_without_the_time_before_its_budget_is_refused():
+    (seed,) = RESULT["seeds"]
+    (judgement,) = seed["judgements"]
+    earlier = {name: value for name, value in judgement.items() if name != "start_cpu_seconds"}
+    with pytest.raises(InvalidRequest, match=r"states no start_cpu_seconds.*measure it again"):
+        list(of_zerofleet(RESULT | {"seeds": [seed | {"judgements": [earlier]}]}))
+
+
 def test_programs_with_several_seeds_have_a_name_for_each():
     peers = of_peers([json.dumps(ROW | {"seed": seed}) for seed in (0, 1)])
     names = [one.program for one in with_seeds([*peers, *of_zerofleet(RESULT)])]
@@ -97,7 +106,7 @@ def test_programs_with_several_seeds_have_a_name_for_each():
 
 def test_the_table_is_in_the_order_of_processor_seconds():
     _, _, first, second = table([*of_peers([json.dumps(ROW)]), *of_zerofleet(RESULT)])
-    assert first.startswith("| 150 | zerofleet (laptop) | 5,000 | 60,000 | 400 | 80.0 (")
+    assert first.startswith("| 162 | zerofleet (laptop) | 5,000 | 60,000 | 400 | 80.0 (")
     assert second.startswith("| 300 | open_spiel (small) | 120 | 2,400 | 16 | 50.0 (")
 
 
