@@ -53,6 +53,13 @@ def test_the_plan_is_printed_as_tables(zerofleet):
     assert "most games in the stream" in shown
 
 
+def test_a_plan_with_the_shipped_costs_states_the_settings_that_replace_the_presets(zerofleet):
+    shown = zerofleet("plan")
+    told = "settings in place of the preset's: network.blocks=2, network.channels=32"
+    assert told in " ".join(shown.err.split())
+    assert told in zerofleet("plan", "--json").json()["costs"]
+
+
 @pytest.mark.parametrize("option", ["--plies", "--link-gbit", "--seconds", "--trainer-away"])
 def test_an_infinite_number_of_a_plan_is_refused(zerofleet, option):
     refused = zerofleet("plan", "--simulate", option, "inf")

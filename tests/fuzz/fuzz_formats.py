@@ -103,7 +103,7 @@ def _settings(root: Path, game: Game) -> list[Target]:
     four = make("connect_four")
     return [
         file_target(root, "experiment.toml", _experiments(), mutate_toml, lambda path: read_experiment(path).build_preset()),
-        file_target(root, "costs.json", _COSTS.read_bytes(), mutate_json, lambda path: read_costs(path, game="connect_four")),
+        file_target(root, "costs.json", _COSTS.read_bytes(), mutate_json, lambda path: read_costs(path, game=four)),
         file_target(
             root, "positions.txt", b"# moves\na1 b2\na1 b2 c3\n-\n", mutate_lines, lambda path: read_positions(game, path)
         ),

@@ -10,12 +10,11 @@ from pathlib import Path
 import psutil
 
 from games.core import Game
-from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError
 from zerofleet.library.planning.costs import Costs, read_costs
 from zerofleet.library.planning.plan import HOUR_S, Limits, Plan, make_plan
 from zerofleet.library.values import Value
-from zerofleet.presets import Preset, preset
+from zerofleet.presets import Preset
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.servers import is_server
 
@@ -98,10 +97,9 @@ class Planned:
 def plan_for(game: Game, costs: Path | None, *, gpus: int, workers: int) -> Planned:
     """Return the plan that `zerofleet plan` computes with the same options.
 
-    Raises `ConfigurationError` if the cost file, or the shipped example for None, has no costs of this game.
+    Raises `ConfigurationError` if the cost file, or the shipped example for None, has no costs of this game and its preset.
     """
-    known, limits = read_costs(costs, game=model_name(game)), Limits()
-    chosen = preset(game, known.preset)
+    (known, chosen), limits = read_costs(costs, game=game), Limits()
     return Planned(make_plan(known, chosen, gpus=gpus, workers=workers, limits=limits), known, chosen, limits)
 
 

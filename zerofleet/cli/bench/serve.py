@@ -244,6 +244,7 @@ def _figures(
         game=model_name(game),
         preset=preset,
         network=f"{chosen.network.blocks}x{chosen.network.channels}",
+        simulations=chosen.search.simulations,
         transport=transport.value,
         threads=threads,
         workers=workers,

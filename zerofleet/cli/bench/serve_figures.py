@@ -14,6 +14,8 @@ class ServeFigures:
     game: str
     preset: str
     network: str
+    simulations: int
+    """Simulations of a full search of the preset."""
     transport: str
     threads: int
     workers: int

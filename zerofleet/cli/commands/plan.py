@@ -9,13 +9,11 @@ import typer
 
 from zerofleet.cli import screen
 from zerofleet.cli.options import Json, Parameters, Seed, check_finite, chosen_game
-from zerofleet.contracts.naming import model_name
 from zerofleet.library.metrics import read_metrics
 from zerofleet.library.planning.costs import read_costs
 from zerofleet.library.planning.fleet_model import simulate
 from zerofleet.library.planning.plan import Limits, Plan, Simulated, make_plan
 from zerofleet.library.planning.run_habits import habits_of, like_run
-from zerofleet.presets import preset
 from zerofleet.storage.run_lookup import find_run
 
 __all__ = ["plan"]
@@ -77,15 +75,15 @@ def plan(
     json: Json = False,
 ) -> None:
     """Predict the throughput of a fleet and the part that saturates first; docs/scale.md explains the arithmetic."""
-    known = read_costs(costs, game=model_name(chosen_game(game, parameters)))
+    rules = chosen_game(game, parameters)
+    known, chosen = read_costs(costs, game=rules)
     if like is not None:
-        habits = habits_of(read_metrics(find_run(chosen_game(game, parameters), like).metrics))
+        habits = habits_of(read_metrics(find_run(rules, like).metrics))
         screen.note(
             f"{habits.games:,} games of the last {habits.seconds:,.0f} s of {like}: {habits.moves_per_game:.1f} moves, "
             f"{habits.evaluations_per_game:.1f} evaluations; the gate takes {habits.gate_share:.1%} of all evaluations"
         )
         known = like_run(known, habits)
-    chosen = preset(chosen_game(game, parameters), known.preset)
     limits = Limits(link_bytes_per_second=link_gbit * 1e9 / 8)
     found = make_plan(known, chosen, gpus=gpus, workers=workers, plies=plies, limits=limits)
     if simulated:
@@ -120,7 +118,7 @@ def _show(found: Plan) -> None:
     rows.add_row("to / from the inference servers", _pair(found.asked_bytes_per_second, found.answered_bytes_per_second))
     rows.add_row("stream", f"{_size(found.stream_bytes_per_second)}/s")
     rows.add_row("stream memory when workers wait", _size(found.stream_memory_bytes))
-    rows.add_row("search trees of a worker", _size(found.worker_memory_bytes))
+    rows.add_row("search trees and caches of a worker", _size(found.worker_memory_bytes))
     rows.add_row("replay window of the trainer", _size(found.window_memory_bytes))
     rows.add_row("disk of the game log", f"{_size(found.disk_bytes_per_day)} per day")
     rows.add_row("saturates first", found.saturates_first)

@@ -61,7 +61,7 @@ class Plan(Value):
     workers: int
     """Self-play workers, one core each."""
     costs: str
-    """Machine and date of the costs."""
+    """Machine and date of the costs, and settings that replace the preset's."""
     saturates_first: str
     load: dict[str, float]
     """Used share of each part's capacity; 1 for the first to saturate."""
@@ -82,7 +82,7 @@ class Plan(Value):
     stream_memory_bytes: float
     """Size of the stream at its high-water mark."""
     worker_memory_bytes: float
-    """Search trees of one worker."""
+    """Search trees and evaluation caches of one worker."""
     window_memory_bytes: float
     """Replay window at its maximum."""
     disk_bytes_per_day: float
@@ -93,6 +93,7 @@ class Plan(Value):
 def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: float | None = None, limits: Limits) -> Plan:
     """Return the plan of a fleet of `gpus` devices and `workers` processes of one core each.
 
+    chosen   preset with which the costs were measured
     plies    searched plies of a game; by default those of the games measured
     """
     evaluations = evaluations_per_game(costs, chosen, plies)
@@ -131,7 +132,7 @@ def make_plan(costs: Costs, chosen: Preset, *, gpus: int, workers: int, plies: f
         answered_bytes_per_second=asked * costs.bytes_answered,
         stream_bytes_per_second=rate * a_game,
         stream_memory_bytes=limits.high_water * a_game,
-        worker_memory_bytes=chosen.selfplay.lanes * chosen.selfplay.slots * costs.memory_per_game,
+        worker_memory_bytes=costs.memory_per_worker,
         window_memory_bytes=chosen.train.window_max * costs.bytes_per_sample,
         disk_bytes_per_day=rate * costs.disk_bytes_per_game * DAY_S,
     )
