@@ -16,7 +16,7 @@ from zerofleet.agents.spelling import Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import uniform_answer, uniform_policy
-from zerofleet.search import SearchBlock, SearchSettings, search_state
+from zerofleet.search import SearchBlock, SearchSettings, puct, search_state
 from zerofleet.search.block import LAST_SEED
 
 
@@ -70,6 +70,14 @@ def test_a_time_budget_ends_the_search_between_two_evaluations(monkeypatch: pyte
     choice = agent.choose(game, games.new_state(game), np.random.default_rng(1))
     assert 0 < choice.nodes <= 5
     assert choice.action in range(7)
+
+
+def test_a_time_budget_pays_for_no_table_not_even_at_the_first_move() -> None:
+    game = games.make("connect_four")
+    agent = made("mcts:3ms,model=7,c=1.2468", game, fake(2))
+    computed = puct._factors.cache_info().misses
+    agent.choose(game, games.new_state(game), np.random.default_rng(1))
+    assert puct._factors.cache_info().misses == computed
 
 
 def test_a_time_budget_has_a_root_that_can_be_interrupted() -> None:

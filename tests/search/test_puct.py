@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from search_bench import CONNECT_FOUR, TIC_TAC_TOE, answer_hashed, answer_uniform, compiled_tree, drive, searched_block
 
-from zerofleet.search import SearchBlock, SearchSettings
-from zerofleet.search.puct import exploration
+from zerofleet.search import SearchBlock, SearchSettings, puct
+from zerofleet.search.puct import exploration_table
 
 QUIET = SearchSettings(simulations=1, dirichlet_fraction=0.0)
 
@@ -19,14 +19,23 @@ def visits_of(settings, answer, *, game=TIC_TAC_TOE, opening=()):
 
 @pytest.mark.parametrize("visits", [1, 2, 10, 400, 20_000])
 def test_exploration_follows_the_alphazero_formula(visits):
-    assert exploration(SearchSettings(), visits) == pytest.approx(
+    assert exploration_table(SearchSettings(), visits)[visits] == pytest.approx(
         (math.log((visits + 19652 + 1) / 19652) + 1.25) * math.sqrt(visits)
     )
 
 
 @pytest.mark.parametrize("visits", [1, 400])
 def test_literal_exploration_does_not_grow_with_the_visits_of_the_parent(visits):
-    assert exploration(SearchSettings(exploration="literal", puct_init=3.0), visits) == 1.0
+    assert exploration_table(SearchSettings(exploration="literal", puct_init=3.0), visits)[visits] == 1.0
+
+
+def test_factors_are_computed_once_for_all_blocks_that_explore_alike(monkeypatch):
+    settings = SearchSettings(simulations=5000, puct_init=1.2345)
+    first = SearchBlock(TIC_TAC_TOE, settings, slots=1)._arena.exploration
+    monkeypatch.setattr(puct, "math", None)  # a new table would need its functions
+    second = SearchBlock(TIC_TAC_TOE, settings.model_copy(update={"fpu_reduction": 0.5}), slots=2)._arena.exploration
+    np.testing.assert_array_equal(first, second)
+    assert not np.shares_memory(first, second)
 
 
 @pytest.mark.parametrize("budget", range(1, 10))
@@ -104,7 +113,7 @@ def test_pruning_takes_as_many_forced_playouts_as_puct_allows():
     for block, slot, tree in forced_roots():
         weights = pruned_weights(block, slot)
         edges, mover = tree["edges"], tree["to_move"]
-        factor = exploration(NOISY, tree["visits"])
+        factor = exploration_table(NOISY, tree["visits"])[-1]
 
         def score(edge, visits, mover=mover, factor=factor):
             return edge["total"][mover] / edge["visits"] + factor * edge["prior"] / (1 + visits)

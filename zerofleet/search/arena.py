@@ -12,7 +12,7 @@ import numpy as np
 
 from games.compiled import INTERPRETED
 from games.core import Game
-from zerofleet.search.puct import exploration
+from zerofleet.search.puct import exploration_table
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import edge_dtype, node_dtype
 
@@ -102,7 +102,7 @@ class Arena(NamedTuple):
     replies: np.ndarray  # int16 [L], scratch: legal actions one ply below a node
     outcome: np.ndarray  # float32 [P], scratch: scores of a position in `ahead`
     counters: np.ndarray  # int64 [3]: simulations, cache hits, moves
-    exploration: np.ndarray  # float64 [N + 1], `zerofleet.search.puct.exploration` by visits and flights of a node
+    exploration: np.ndarray  # float64 [N + 1], `zerofleet.search.puct.exploration_table` by visits and flights of a node
     schedule: np.ndarray  # int32 [2, m + 1, simulations], Gumbel visit schedules: fast, full
 
 
@@ -129,7 +129,7 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
         replies=np.zeros(legal, dtype=np.int16),
         outcome=np.zeros(players, dtype=np.float32),
         counters=np.zeros(3, dtype=np.int64),
-        exploration=np.array([exploration(settings, visits) for visits in range(nodes + 1)]),
+        exploration=exploration_table(settings, nodes),
         schedule=schedule,
     )
     history = History(

@@ -7,6 +7,7 @@ All values here are for the player to move at the node.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,23 @@ from zerofleet.search.proof import may_play
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import OPEN, ROOT, wide
 
-__all__ = ["exploration", "forced_visits", "mean_value", "prune_forced", "select_edge", "settled_mean"]
+__all__ = ["exploration_table", "forced_visits", "mean_value", "prune_forced", "select_edge", "settled_mean"]
 
 
-def exploration(settings: SearchSettings, visits: int) -> float:
-    """Return the factor of `prior / (1 + n)` for a node with N visits (including flights): c(N) * sqrt(N), or 1 if literal.
+def exploration_table(settings: SearchSettings, most: int) -> np.ndarray:
+    """Return the factor of `prior / (1 + n)` for a node with 0 .. `most` visits (including flights), float64 [most + 1].
 
-    Compiled code reads it from a table (`zerofleet.search.arena.Arena.exploration`), which takes less time than a logarithm
-    and a root for each node of a descent.
+    For a node with N visits it is c(N) * sqrt(N), or 1 if literal. Compiled code reads it from this table
+    (`zerofleet.search.arena.Arena.exploration`), which takes less time than a logarithm and a root for each node of a descent.
     """
-    if settings.exploration == "literal":
-        return 1.0
-    return (settings.puct_init + math.log((1.0 + visits + settings.puct_base) / settings.puct_base)) * math.sqrt(visits)
+    return _factors(settings.exploration, settings.puct_init, settings.puct_base, most).copy()
+
+
+@lru_cache(maxsize=8)  # a search with a budget of time allocates a block with a large table for each move
+def _factors(term: str, init: float, base: float, most: int) -> np.ndarray:
+    if term == "literal":
+        return np.ones(most + 1)
+    return np.array([(init + math.log((1.0 + n + base) / base)) * math.sqrt(n) for n in range(most + 1)])
 
 
 @inlined

@@ -97,13 +97,14 @@ class MctsAgent:
         return _search(self._budget, simulations, self._options, game.spec())
 
     def _warm_up(self, game: Game) -> None:
-        """Compile or load the search, so that the first move has its full time. No model is used."""
+        """Load or compile the search and compute its tables, so that the first move has its full time. No model is used."""
 
         def uniform(batch: LeafBatch, version: ModelVersion) -> Evaluation:
             policy, value, heads = uniform_answer(batch, game.spec())
             return Evaluation(policy, value, version, heads)
 
-        search_state(game, uniform, new_state(game), settings=self._settings(game, 2), version=self._version, seed=0)
+        settings = self._settings(game, self._simulations)
+        search_state(game, uniform, new_state(game), settings=settings, version=self._version, seed=0, is_time_up=lambda: True)
 
 
 def from_spelling(spelling: Spelling, game: Game, evaluate: Evaluate | None) -> MctsAgent:
