@@ -237,6 +237,13 @@ def test_the_agent_chooses_the_best_by_the_model_and_with_plies_by_search_among_
     assert greedy == {positions.legal(GAME, start)[place] for place in best}
 
 
+def test_moves_that_end_the_game_are_ranked_by_their_scores_with_any_mix():
+    game = make("chinese_checkers_rhombus", ply_cap=1, distance_at_cap=False)  # each move draws
+    for mix in (0, 0.5, 1):
+        agent = make_agent(f"rhombus_pool:1,model=1,mix={mix}", game, evaluate=liking(0))
+        assert set(agent.pool(game, positions.new_state(game))[1]) == {0.0}
+
+
 def test_a_search_of_the_whole_list_finds_what_the_search_agent_finds():
     state, rng = some_positions(24)[-1], np.random.default_rng(1)
     nothing = make_agent("rhombus_pool:2,model=1,pool=192", GAME, evaluate=liking(0))

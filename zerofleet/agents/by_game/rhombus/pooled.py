@@ -28,7 +28,7 @@ from zerofleet.agents.by_game.rhombus.agent import SearchOptions as RhombusOptio
 from zerofleet.agents.by_game.rhombus.evaluation import WIN, cell_values, expected_score
 from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.spelling import AgentOptions, Spelling
-from zerofleet.agents.uct import mover_values
+from zerofleet.agents.uct import afterstates_of, mover_values
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import ModelVersion
 
@@ -85,9 +85,9 @@ class RhombusPoolAgent:
         """Return the moves of the pool, best first, int64 [M], and their ranking values for the player to move, float64 [M]."""
         actions = np.array(legal(game, state), dtype=np.int64)
         values = mover_values(game, state, actions, self._evaluate, ModelVersion(self.options.model))
-        goes_on = np.abs(values) < 1.0
+        is_over = afterstates_of(game, state, actions).over
         mixed = (1.0 - self.options.mix) * board_values(game, state, actions) + self.options.mix * values
-        values = np.where(goes_on, mixed, values)
+        values = np.where(is_over, values, mixed)
         kept = np.argsort(-values, kind="stable")[: self.options.pool]
         return actions[kept], values[kept]
 
