@@ -96,7 +96,7 @@ class SearchSettings(BaseModel):
     virtual_loss: float = Field(default=1.0, ge=0.0)
     """Number of losses assumed on the path to a pending leaf (Segal 2010)."""
     reuse_subtree: bool = True
-    """Keep the subtree below the played move."""
+    """Keep the subtree below the played move. Has no effect with a Gumbel root, whose halving begins without visits."""
     repetition: Literal["off", "path", "history"] = "off"
     """Treatment of recurring positions, in games that have them. `path`: a position that recurs on the path from the root is a
     leaf with its current scores (`games.core.standing`); `history`: also one that occurred earlier in the game. `off`: cycles
