@@ -11,7 +11,9 @@ from games.core import Game, State
 from games.kit.randomness import mix64
 from games.positions import encode_for
 from zerofleet.agents import make_agent
+from zerofleet.agents.depth_first import network_minimax
 from zerofleet.agents.depth_first.deepening import finish
+from zerofleet.agents.depth_first.minimax import MinimaxSearch
 from zerofleet.agents.depth_first.network_minimax import NetworkSearch
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
@@ -93,6 +95,21 @@ def test_ordering_by_value_saves_nodes() -> None:
     assert nodes[False] > 1.5 * nodes[True]
 
 
+@pytest.mark.slow
+def test_a_position_that_comes_again_nearer_to_the_ply_cap_is_another_one() -> None:
+    game = games.make("chinese_checkers_rhombus", ply_cap=5)
+    state = games.new_state(game)  # the pieces of the start stand there again after four plies
+
+    def level(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        return Evaluation(np.empty((len(batch), 0), np.float16), np.zeros((len(batch), 2), np.float32), version)
+
+    search = NetworkSearch(game, state, level, version=SEVEN)
+    found, wanted = finish(search, 5), finish(MinimaxSearch(game, state, deepest=5), 5)
+    assert search.exhausted
+    assert found.values.max() == wanted.values.max()
+    assert set(found.best()) == set(wanted.best())
+
+
 def test_children_and_grandchildren_are_evaluated_together_and_once() -> None:
     network = FakeNetwork()
     search = NetworkSearch(GAME, games.new_state(GAME), network, version=SEVEN)
@@ -130,6 +147,15 @@ def test_a_network_search_with_a_node_budget_deepens() -> None:
     assert first == second
     assert 500 <= first.nodes < 520
     assert -1.0 < (first.value or 0.0) < 1.0
+
+
+def test_a_time_budget_with_a_served_model_pays_for_no_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    follow = network_minimax._children_of
+    monkeypatch.setattr(network_minimax, "_children_of", lambda game, state: loaded.append("code") or follow(game, state))
+    network = FakeNetwork()
+    make_agent("alpha_beta:5ms,model=7", GAME, evaluate=network)
+    assert (loaded, network.sizes) == (["code"], [])
 
 
 def test_a_model_needs_the_algorithm_alpha_beta() -> None:

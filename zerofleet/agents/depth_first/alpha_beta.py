@@ -33,7 +33,6 @@ from zerofleet.agents.perceptron_values import compiled_network
 from zerofleet.agents.spelling import AgentOptions, Spelling
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import ModelVersion
-from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
 
 __all__ = ["AlphaBetaAgent", "AlphaBetaOptions", "SearchedMoves", "from_spelling", "search_moves"]
 
@@ -72,10 +71,8 @@ class AlphaBetaAgent:
             raise InvalidRequest(f"{self.name} needs a model, but none is available; leave out model={self._options.model}")
         if self._options.model is not None and self._options.algorithm != "alpha_beta":
             raise InvalidRequest(f"{self.name}: a model needs algorithm=alpha_beta")
-        if budget.unit == "cpu_ms" or (
-            budget.unit == "ms" and (self._options.model is None or isinstance(evaluate, PerceptronSource))
-        ):
-            finish(self._search(game, new_state(game)), 1)  # compiles, so that the first move has its full time
+        if budget.is_time:
+            self._warm_up(game)
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
         """See `zerofleet.agents.Agent`."""
@@ -85,6 +82,14 @@ class AlphaBetaAgent:
         else:
             searched = deepen(search, self._budget, deepest=MAX_DEPTH).moves
         return Choice(int(rng.choice(np.sort(searched.best()))), searched.nodes, float(searched.values.max()))
+
+    def _warm_up(self, game: Game) -> None:
+        """Load or compile the search, so that the first move has its full time. No evaluator is called."""
+        search = self._search(game, new_state(game))
+        if isinstance(search, NetworkSearch):
+            search.load_code()
+        else:
+            finish(search, 1)
 
     def _search(self, game: Game, state: State) -> SlicedSearch:
         options = self._options

@@ -69,7 +69,7 @@ class NetworkSearch:
         self._evaluate = evaluate
         self._version = version
         self._ordered = ordered
-        self._known: dict[int, _Children] = {}
+        self._known: dict[bytes, _Children] = {}  # by state: keys may leave out plies and repetitions, which end games
         self._root = _Root(0, np.empty(0, dtype=np.int16), [])
         self._steps: Generator[None] = self._search_root(None)
         self._open = 0
@@ -82,6 +82,10 @@ class NetworkSearch:
     def exhausted(self) -> bool:
         """Whether all leaves at this depth are terminal."""
         return self._open == 0
+
+    def load_code(self) -> None:
+        """Load or compile the code of the search, without an evaluation."""
+        self._follow(self._state)
 
     def begin(self, depth: int, order: np.ndarray | None) -> None:
         """Prepare a search `depth` plies deep; None: the network orders the moves of the root too."""
@@ -181,10 +185,10 @@ class NetworkSearch:
 
     def _follow(self, state: State) -> _Children:
         """Return the successors of a position, with the values known so far."""
-        key = int(core.key(self._game, state))
-        if key not in self._known:
-            self._known[key] = _children_of(self._game, state)
-        return self._known[key]
+        place = state.tobytes()
+        if place not in self._known:
+            self._known[place] = _children_of(self._game, state)
+        return self._known[place]
 
 
 def _children_of(game: Game, state: State) -> _Children:
