@@ -11,6 +11,7 @@ from games.core import State
 from zerofleet.agents import PolicyAgent, make_agent
 from zerofleet.agents.exact.best_response import BestResponseAgent
 from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 
 GAME = games.make("tic_tac_toe")
 
@@ -90,6 +91,31 @@ def test_the_best_response_to_random_play_is_found() -> None:
     assert 0.98 < value < 1.0
 
 
+@pytest.mark.slow
+def test_the_best_response_gains_more_where_more_plies_are_left_before_the_ply_cap() -> None:
+    game = games.make("chinese_checkers_rhombus", ply_cap=4)
+    start = games.new_state(game)
+    late = start.copy()
+    late[0] += np.uint64(2)  # plies
+    agent, rng = make_agent("best_response:random", game), np.random.default_rng(1)
+    gains = [agent.choose(game, state, rng).value for state in (late, start)]
+    assert gains == sorted(set(gains))
+
+
+def test_the_best_response_to_a_model_has_the_options_of_the_model() -> None:
+    def first_move(batch: LeafBatch, version: ModelVersion) -> Evaluation:
+        assert version == 7
+        policy = np.zeros(batch.legal.shape, dtype=np.float16)
+        policy[:, 0] = 1.0
+        return Evaluation(policy, np.zeros((len(batch), 2), np.float32), version)
+
+    agent = make_agent("best_response:network,model=7,epsilon=0.0", GAME, evaluate=first_move)
+    assert agent.name == "best_response:network,model=7"
+    assert agent.choose(GAME, games.new_state(GAME), np.random.default_rng(1)).value == 1.0
+    with pytest.raises(InvalidRequest, match="'depth'"):
+        make_agent("best_response:network,model=7,depth=2", GAME, evaluate=first_move)
+
+
 def test_ties_are_broken_uniformly() -> None:
     agent, rng = make_agent("best_response:tic_tac_toe_rules", GAME), np.random.default_rng(5)
     state = games.replay(GAME, [4, 1])  # an edge: several ways to win by force
@@ -105,6 +131,7 @@ def test_ties_are_broken_uniformly() -> None:
         ("tic_tac_toe_rules", "connect_four", "tic_tac_toe_rules plays tic_tac_toe, not connect_four"),
         ("tic_tac_toe_rules:2", "tic_tac_toe", "takes no argument after a colon"),
         ("best_response", "tic_tac_toe", "best_response needs an opponent"),
+        ("best_response,model=7", "tic_tac_toe", "best_response needs an opponent"),
         ("best_response:nobody", "tic_tac_toe", "no agent is called 'nobody'"),
         ("best_response:random", "chinese_checkers_star37", "has 3 players"),
         ("best_response:take_six_comparison", "take_six", "take_six_comparison"),

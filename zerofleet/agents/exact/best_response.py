@@ -43,7 +43,7 @@ class BestResponseAgent:
             )
         self._opponent = opponent
         self._max_positions = max_positions
-        self._known: dict[tuple[int, int], float] = {}  # by position key and responding player
+        self._known: dict[tuple[bytes, int], float] = {}  # by state and responding player; a key may leave out the plies
         self._lock = threading.Lock()
 
     def choose(self, game: Game, state: State, rng: np.random.Generator) -> Choice:
@@ -63,7 +63,7 @@ class BestResponseAgent:
 
     def _value(self, game: Game, state: State, player: int) -> float:
         """Return the expected score of `player`, the responder."""
-        place = (int(core.key(game, state)), player)
+        place = (state.tobytes(), player)
         if place not in self._known:
             if len(self._known) >= self._max_positions:
                 raise InvalidRequest(
@@ -82,11 +82,11 @@ class BestResponseAgent:
 
 
 def from_spelling(spelling: Spelling, game: Game, make_opponent: Callable[[str], Agent]) -> BestResponseAgent:
-    """Return the agent written `best_response:AGENT`; `make_opponent` creates the opponent by name."""
-    spelling.refuse_options()
+    """Return the agent written `best_response:AGENT`, whose options are AGENT's; `make_opponent` creates AGENT by name."""
     if not spelling.argument:
         raise InvalidRequest("best_response needs an opponent, such as best_response:tic_tac_toe_rules")
-    return BestResponseAgent(game, make_opponent(spelling.argument))
+    opponent = str(spelling).partition(":")[2]
+    return BestResponseAgent(game, make_opponent(opponent))
 
 
 def _after(game: Game, state: State, action: int) -> State:
