@@ -4,7 +4,7 @@ Each kind of failure is retried in exactly one layer:
 
     the server is overloaded or away       here, without a limit: the worker's evaluator is made with `retry_s=0`
     the adopted version, or one that       here, without a limit; the log states for how long a version that stays, such as a
-    stays, is not loaded yet               frozen opponent, has been missing
+    stays, is not loaded yet               frozen opponent, has been missing; each lane with a game against it stands still
     one replica of several lacks a version `zerofleet.evaluators.kserve`, whose next call reaches another replica
     another version is not served          nowhere: it will not come back, and its games are dropped
 """
@@ -123,7 +123,7 @@ class PatientEvaluator:
             return found
 
     def _note_missing(self, version: int, error: Exception, began_s: float) -> None:
-        """Log at intervals that a version is awaited: its games stand still while others go on."""
+        """Log at intervals that a version is awaited: every lane with a game against it stands still, in the end all lanes."""
         now_s = time.monotonic()
         missing = self._missing.setdefault(version, _Missing(began_s, began_s + TELL_AFTER_S))
         if now_s >= missing.tell_s:
@@ -133,6 +133,7 @@ class PatientEvaluator:
                 version=version,
                 waited_s=round(now_s - missing.since_s, 1),
                 error=str(error),
+                effect="each lane with a game against it stands still, and soon all do",
                 advice="store the version and keep it in service with models.pinned, or name another in afterstates.opponents",
             )
 

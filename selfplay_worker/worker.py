@@ -33,7 +33,7 @@ from selfplay_worker.warmup import warm_up
 from zerofleet.agents.by_game.rhombus.values import LINEAR, load_values
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion
-from zerofleet.errors import InvalidRequest, Overloaded, PermissionRefused, Unavailable, ZerofleetError
+from zerofleet.errors import ConfigurationError, InvalidRequest, Overloaded, PermissionRefused, Unavailable, ZerofleetError
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.evaluators.transports import connected_evaluator
@@ -208,6 +208,7 @@ class SelfPlay:
             await self._adopted.available()
         if self._stop.now:
             return
+        await asyncio.to_thread(_require_stored, self._game, self._settings)
         self._lanes = [Lane(make_block(self._game, self._settings), self._crew) for _ in range(selfplay.lanes)]
         _watch_resignation(self._crew.resignation)
         metrics.NETWORK_AGE.set_function(lambda: self._adopted.age_s)
@@ -239,10 +240,9 @@ def make_crew(
     """
     require_one_game(settings.selfplay)
     resignation, adopted = _calibration(game, settings), AdoptedModel()
-    frozen = settings.afterstates.frozen if settings.selfplay.mode != "search" else ()
     return Crew(
         adopted=adopted,
-        evaluator=PatientEvaluator(evaluator, adopted, spec=game.spec(), rng=rng, lasting=frozen),
+        evaluator=PatientEvaluator(evaluator, adopted, spec=game.spec(), rng=rng, lasting=_frozen(settings)),
         register=GameRegister(settings, resignation),
         publisher=outlet,
         resignation=resignation,
@@ -254,6 +254,27 @@ def make_crew(
         spectators=Spectators(game, settings.name),
         sync=settings.selfplay.sync,
     )
+
+
+def _frozen(settings: WorkerSettings) -> tuple[int, ...]:
+    """Return the frozen versions among the opponents."""
+    return settings.afterstates.frozen if settings.selfplay.mode != "search" else ()
+
+
+def _require_stored(game: Game, settings: WorkerSettings) -> None:
+    """Raise `ConfigurationError` for a frozen version that the store lacks: every lane would come to wait for it.
+
+    An empty store, or one that is away, is no reason: where a server evaluates, a worker needs no store.
+    """
+    frozen, stored = set(_frozen(settings)), set[int]()
+    if frozen:
+        with suppress(ZerofleetError, OSError):
+            stored.update(settings.open_store().versions(model_name(game)))
+    if stored and (missing := sorted(frozen - stored)):
+        raise ConfigurationError(
+            f"afterstates.opponents has version:{missing[0]}, which {settings.model_store} does not hold, and self-play would "
+            "wait for it; play without it until it is stored, and then begin again with it"
+        )
 
 
 def _games_of(game: Game, settings: WorkerSettings) -> Callable[[int], int]:

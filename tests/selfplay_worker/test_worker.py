@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ from worker_at_work import changed, value_of, working
 from games.core import Game
 from selfplay_worker.settings import WorkerSettings
 from selfplay_worker.worker import SelfPlay
+from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import decode_record, validate
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.search import Leaves, SearchBlock
-from zerofleet.service.lifecycle import Service, serve_until_drained
+from zerofleet.search.afterstates.settings import AfterstateSettings
+from zerofleet.service.lifecycle import EXIT_REFUSED, Service, serve_until_drained
 from zerofleet.telemetry import metrics, tracing
 from zerofleet.telemetry.tracing_sdk import otlp_provider
 
@@ -41,6 +44,41 @@ async def test_published_games_are_valid_distinct_and_name_their_model(
         assert {move.model_version for move in record.searched} == {1}
     assert len({record.seed for record in records}) == len(records)
     assert len({tuple(record.moves) for record in records}) > len(records) / 2
+
+
+def against_version_7(settings: WorkerSettings) -> WorkerSettings:
+    opponents = AfterstateSettings(opponents=("self", "version:7"), learner_seat="alternate")
+    without_tree = {"mode": "afterstates", "opening_plies": 2, "decided_openings": "redraw"}
+    return changed(settings, selfplay=without_tree, afterstates=opponents)
+
+
+async def test_a_worker_does_not_begin_against_a_frozen_version_that_its_store_lacks(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for version in ("1", "6"):
+        (Path(settings.model_store) / model_name(game) / version).mkdir(parents=True)
+    promotions.promote(1)
+
+    async def main(service: Service) -> None:
+        worker = SelfPlay(game, against_version_7(settings), evaluator=evaluator, stream=stream)
+        await worker.run(service, promotions.watch())
+
+    assert await serve_until_drained(main, settings) == EXIT_REFUSED
+    assert "has version:7, which" in capsys.readouterr().err
+    assert not evaluator.asked
+
+
+@pytest.mark.parametrize("stored", [(), ("1", "7")])
+async def test_a_worker_begins_against_a_frozen_version_that_is_stored_and_without_a_store(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, stored: tuple[str, ...]
+) -> None:
+    for version in stored:
+        (Path(settings.model_store) / model_name(game) / version).mkdir(parents=True)
+    evaluator.served = {1, 7}
+    promotions.promote(1)
+    async with working(game, against_version_7(settings), evaluator, stream, promotions):
+        await stream.until(10)
+    assert set(evaluator.asked) == {1, 7}
 
 
 async def test_a_worker_without_a_tree_publishes_the_choice_behind_every_move(
