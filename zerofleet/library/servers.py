@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import weakref
 from collections.abc import Set
 from contextlib import AsyncExitStack
 
@@ -18,11 +20,18 @@ MOST_VERSIONS = 16
 
 
 class KeptServer:
-    """Used in the library's event loop alone. Open again after `aclose`, at the next question."""
+    """Used in the library's event loop alone. Open again after `aclose`, at the next question.
+
+    A forked process starts a server of its own: the parent's stays with the parent, which chooses its versions.
+    """
 
     def __init__(self, paths: RunPaths, game: Game) -> None:
         self._paths = paths
         self._game = game
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
         self._lock = asyncio.Lock()
         self._stack = AsyncExitStack()
         self._own: OwnServer | None = None
@@ -66,3 +75,21 @@ class KeptServer:
         self._own, self._served = None, []
         await self._stack.aclose()
         self._stack = AsyncExitStack()
+
+    def _leave_to_parent(self) -> None:
+        """Forget the server in a forked process, without the end of the stack, which would stop it."""
+        _of_parents.append(self._stack)
+        self._begin()
+
+
+_all: weakref.WeakSet[KeptServer] = weakref.WeakSet()
+_of_parents: list[AsyncExitStack] = []
+"""Those of the processes from which this one was forked; held, since a collected one would end the parent's server."""
+
+
+def _after_fork() -> None:
+    for server in _all:
+        server._leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_after_fork)

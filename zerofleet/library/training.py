@@ -109,8 +109,10 @@ class TrainingRun(Run):
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the run ends, for `timeout_s` at most; return whether it has.
 
-        Raises `ZerofleetError` when a service could not be kept running.
+        Raises `ZerofleetError` when a service could not be kept running, and in a forked process, whose parent has the run.
         """
+        if not self._ended.done():
+            background.require_usable()
         done, _ = futures.wait([self._ended], timeout_s)
         for ended in done:
             ended.result()

@@ -16,10 +16,11 @@ import asyncio
 import contextlib
 import os
 import secrets
+import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -200,7 +201,7 @@ async def _started(service: str, paths: RunPaths, game: Game, *options: str, tok
 
     `token` is that of the inference server which a gatekeeper asks; empty: this process's own. An inference server draws one.
     """
-    with tempfile.TemporaryDirectory(prefix="zerofleet-") as directory:
+    with _directory() as directory:
         address = f"unix:{directory}/{service}.sock"
         token = secrets.token_hex(16) if service == "inference_server" else token
         arguments = [
@@ -211,7 +212,7 @@ async def _started(service: str, paths: RunPaths, game: Game, *options: str, tok
             *(f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()),
             *options,
         ]
-        log = Path(directory) / f"{service}.log"
+        log = directory / f"{service}.log"
         with log.open("wb") as out:
             # Own session: Ctrl-C at the terminal reaches only this process, which then stops the child in order.
             process = await asyncio.create_subprocess_exec(
@@ -227,6 +228,16 @@ async def _started(service: str, paths: RunPaths, game: Game, *options: str, tok
             yield address, token
         finally:
             await terminate(process, timeout_s=STOP_TIMEOUT_S)
+
+
+@contextlib.contextmanager
+def _directory() -> Iterator[Path]:
+    """Yield a new directory and remove it; a `TemporaryDirectory` would be removed by the end of a forked process as well."""
+    path = Path(tempfile.mkdtemp(prefix="zerofleet-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _environment(token: str) -> dict[str, str]:

@@ -1,0 +1,103 @@
+"""Program of `test_forked_processes`: a process uses the library, forks, and prints what its child and itself found.
+
+Its own process, since a fork of the tests' process would take their threads' locks along. The server of a run is a stand-in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from games import make
+from zerofleet.errors import ConfigurationError
+from zerofleet.library import background, servers
+from zerofleet.library.servers import KeptServer
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.supervisor import borrowed
+from zerofleet.supervisor.borrowed import OwnServer
+
+
+async def answer() -> str:
+    return "an answer"
+
+
+def asked() -> str:
+    """Call the library."""
+    try:
+        return background.wait_for(answer())
+    except ConfigurationError as error:
+        return f"refused: {error}"
+
+
+def in_child(find: Callable[[], object]) -> object:
+    """Return what a forked process finds, which then ends as any process does."""
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        os.close(reader)
+        os.write(writer, json.dumps(find()).encode())
+        sys.exit()
+    os.close(writer)
+    with os.fdopen(reader) as found:
+        text = found.read()
+    os.waitpid(child, 0)
+    return json.loads(text)
+
+
+def idle() -> list[object]:
+    return [asked(), in_child(asked), in_child(lambda: in_child(asked)), asked()]
+
+
+def at_work() -> list[object]:
+    async def work() -> str:
+        begun.set()
+        return await end
+
+    begun, end = asyncio.Event(), asyncio.Future(loop=background._loop())
+    running = background.start(work())
+    background.wait_for(begun.wait())
+    found = in_child(asked)
+    background._loop().call_soon_threadsafe(end.set_result, "the end")
+    return [found, running.result()]
+
+
+class Stood(OwnServer):
+    async def serve(self, versions: list[int]) -> None:
+        """Serve nothing."""
+
+
+@contextlib.asynccontextmanager
+async def stand_in(*_: object) -> AsyncIterator[OwnServer]:
+    with borrowed._directory() as directory, socket.socket(socket.AF_UNIX) as listener:
+        path = directory / "server.sock"
+        listener.bind(str(path))
+        listener.listen()
+        yield Stood(f"unix:{path}", "", "tic_tac_toe", None)  # type: ignore[arg-type]
+
+
+async def none_live(*_: object) -> None:
+    return None
+
+
+def with_a_server() -> list[object]:
+    servers.own_server, servers.live_server = stand_in, none_live  # type: ignore[assignment]
+    kept = KeptServer(RunPaths(Path()), make("tic_tac_toe"))
+
+    def address() -> str:
+        return background.wait_for(kept.address({1}))
+
+    def closed() -> str:
+        background.wait_for(kept.aclose())
+        return "closed"
+
+    first = address()
+    return [in_child(lambda: address() == first), in_child(closed), address() == first, in_child(lambda: kept.is_started)]
+
+
+if __name__ == "__main__":
+    print(json.dumps({"idle": idle, "at_work": at_work, "with_a_server": with_a_server}[sys.argv[1]]()))
