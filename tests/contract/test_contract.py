@@ -120,8 +120,6 @@ async def check_refusals(target, model, evaluator, batch) -> None:
         await evaluator.evaluate(batch, version=V2)
     with pytest.raises(InvalidRequest):
         await evaluator.evaluate(LeafBatch(batch.states[:, :-1], batch.legal), version=V1)
-    with pytest.raises(InvalidRequest):
-        await evaluator.evaluate(LeafBatch(batch.states[:-1], batch.legal), version=V1)
     async with open_inference_channel(target.address) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         request = evaluator._request(batch, 0, 1)

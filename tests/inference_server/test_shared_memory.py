@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -234,11 +235,22 @@ async def test_a_block_over_the_size_of_a_slot_is_split(near, address, positions
     assert max(map(len, loader.networks[1].batches)) > 1 or len(loader.networks[1].batches) > 1
 
 
-async def test_a_batch_of_another_game_is_refused_before_it_is_sent(near, address, leaves):
-    wide = LeafBatch(np.zeros((8, 1 << 20), np.uint8), leaves.legal)
-    torn = LeafBatch(leaves.states, leaves.legal[:3])
+@pytest.mark.parametrize(
+    ("packed_bytes", "extra_heads", "version"),
+    [(1 << 20, 0, 1), (3, -1, 1), (3, 0, 1 << 64)],
+    ids=["states", "heads", "version"],
+)
+async def test_a_request_that_cannot_be_sent_is_refused_and_leaves_its_place_to_the_next(
+    near, address, leaves, monkeypatch, packed_bytes, extra_heads, version
+):
+    monkeypatch.setattr(shared_memory, "SLOTS", 1)
+    batch = LeafBatch(np.zeros((8, packed_bytes), np.uint8), leaves.legal, extra_heads)
     async with client(address) as evaluator:
-        for batch in (wide, torn):
-            with pytest.raises(InvalidRequest):
-                await evaluator.evaluate(batch, version=V1)
+        with pytest.raises(InvalidRequest):
+            await evaluator.evaluate(batch, version=ModelVersion(version))
+        assert len((await evaluator.evaluate(leaves, version=V1)).policy) == 8
+
+
+async def test_a_request_without_a_deadline_is_answered(near, address, leaves):
+    async with client(address, timeout_s=math.inf) as evaluator:
         assert len((await evaluator.evaluate(leaves, version=V1)).policy) == 8

@@ -11,19 +11,35 @@ from typing import NewType, Protocol, runtime_checkable
 
 import numpy as np
 
+from zerofleet.errors import InvalidRequest
+
 __all__ = ["Evaluation", "Evaluator", "ImmediateEvaluator", "LeafBatch", "ModelVersion", "empty_evaluation"]
 
 ModelVersion = NewType("ModelVersion", int)
 
+_STATES, _LEGAL = np.dtype(np.uint8), np.dtype(np.int16)
+
 
 @dataclass(frozen=True, slots=True)
 class LeafBatch:
-    """Positions to evaluate. B may be 0. The arrays may be views that the next search step overwrites."""
+    """Positions to evaluate. B may be 0. The arrays may be views that the next search step overwrites.
+
+    Raises `InvalidRequest` for arrays of other types or shapes. No evaluator converts them: 256 or 0.5 as a byte of a state
+    would make it another position.
+    """
 
     states: np.ndarray  # uint8 [B, packed_bytes], encoded for the player to move
     legal: np.ndarray  # int16 [B, L], ascending, padded with -1
     extra_heads: int = 0  # number of extra heads requested, the first ones of the model's manifest
     head_width: int = 0  # columns of each; 0: one for each action of the game
+
+    def __post_init__(self) -> None:
+        states, legal = self.states, self.legal
+        if states.dtype != _STATES or legal.dtype != _LEGAL or states.ndim != 2 or legal.ndim != 2 or len(states) != len(legal):
+            raise InvalidRequest(
+                f"the batch has states {states.dtype} {list(states.shape)} and legal actions {legal.dtype} {list(legal.shape)};"
+                " want uint8 [positions, bytes] and int16 [positions, actions]"
+            )
 
     def __len__(self) -> int:
         return len(self.states)

@@ -7,6 +7,7 @@ import fcntl
 import mmap
 import os
 import socket
+import struct
 from dataclasses import dataclass
 from typing import Self
 
@@ -32,6 +33,9 @@ from zerofleet.rpc.failures import error_of
 from zerofleet.telemetry import tracing
 
 __all__ = ["BlockLink"]
+
+MOST_US = 2**63
+"""Maximum of the remaining time in a request, for callers without a deadline."""
 
 _CODES = {int(code.value[0]): code for code in grpc.StatusCode}
 
@@ -98,7 +102,8 @@ class BlockLink:
     async def evaluate(self, batch: LeafBatch, version: int, *, timeout_s: float, priority: Priority) -> Arrays:
         """Return copies of the outputs for a batch, which is read before the first suspension.
 
-        Raises the error of the server, `Unavailable` when it does not reply within `timeout_s` or the connection is lost.
+        Raises the error of the server, `InvalidRequest` for a batch that exceeds a slot or a number that exceeds its field, and
+        `Unavailable` when the server does not reply within `timeout_s` or the connection is lost.
         Cancellation: the server drops the request unless it has started it.
         """
         if self._places.locked():
@@ -112,7 +117,11 @@ class BlockLink:
             timeout_s -= self._loop.time() - began_s
         else:
             await self._places.acquire()  # does not suspend
-        posted, slot = self._post(batch, version, timeout_s, priority)
+        try:
+            posted, slot = self._post(batch, version, timeout_s, priority)
+        except BaseException:
+            self._places.release()
+            raise
         expiry = self._loop.call_later(timeout_s, self._expire, posted)
         try:
             return await posted.future
@@ -138,27 +147,21 @@ class BlockLink:
     def _post(self, batch: LeafBatch, version: int, timeout_s: float, priority: Priority) -> tuple[_Posted, int]:
         """Write a request into a free slot and send it; the caller holds a place."""
         if self.closed:
-            self._places.release()
             raise Unavailable(f"{self._target} closed the connection; is it running?")
         (rows, packed_bytes), max_legal = batch.states.shape, batch.legal.shape[1]
         shape, slot = (rows, packed_bytes, max_legal), self._free[-1]
-        start = slot * self._slot_bytes
+        start, self._ticket = slot * self._slot_bytes, (self._ticket + 1) % 2**32
+        timeout_us = int(min(max(0.0, timeout_s * 1e6), MOST_US))
+        request = Request(Kind.EVALUATE, priority, slot, self._ticket, *shape, batch.extra_heads, version, timeout_us)
         try:
-            states, legal, outputs_at = inputs(self._region, start, shape, end=start + self._slot_bytes)
-            states[:], legal[:] = batch.states, batch.legal
-        except ValueError as error:  # of arrays whose rows differ in number
-            self._places.release()
-            raise InvalidRequest(f"the batch has {rows} states and {len(batch.legal)} lists of actions") from error
-        except InvalidRequest:
-            self._places.release()
-            raise
+            packet = request.pack(tracing.traceparent().encode())
+        except struct.error as error:
+            raise InvalidRequest(f"version {version} or {batch.extra_heads} extra heads are out of range: {error}") from error
+        states, legal, outputs_at = inputs(self._region, start, shape, end=start + self._slot_bytes)
+        states[:], legal[:] = batch.states, batch.legal
         self._free.pop()
-        self._ticket = (self._ticket + 1) % 2**32
         posted = self._posted[slot] = _Posted(self._ticket, version, rows, outputs_at, self._loop.create_future())
-        request = Request(
-            Kind.EVALUATE, priority, slot, self._ticket, *shape, batch.extra_heads, version, max(0, int(timeout_s * 1e6))
-        )
-        self._write(request.pack(tracing.traceparent().encode()))
+        self._write(packet)
         return posted, slot
 
     def _write(self, packet: bytes) -> None:

@@ -117,7 +117,7 @@ class KServeEvaluator(ChannelClient):
         request.outputs.add(name=VALUE_TENSOR)
         for index in range(batch.extra_heads):
             request.outputs.add(name=head_tensor(index))
-        request.raw_input_contents.append(states.astype("u1", copy=False).tobytes())
+        request.raw_input_contents.append(states.tobytes())
         request.raw_input_contents.append(legal.astype("<i2", copy=False).tobytes())
         return request
 
