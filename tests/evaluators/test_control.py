@@ -125,3 +125,11 @@ async def test_a_server_that_leaves_a_version_out_is_found_out(address, servant)
         with pytest.raises(CorruptModel, match="could not load version 2 of go"):
             await control.serve("go", [1, 2])
     await server.stop(None)
+
+
+async def test_a_closed_control_is_unavailable(address):
+    async with ModelControl(address) as control:
+        pass
+    for call in (control.live(timeout_s=1.0), control.ready("go", 1)):
+        with pytest.raises(Unavailable, match="the client was closed"):
+            await call

@@ -170,6 +170,27 @@ async def test_a_watch_reconnects_when_the_server_ends_the_stream(gate, monkeypa
     await watching.aclose()
 
 
+async def test_a_watch_whose_client_is_closed_is_unavailable(gate):
+    servicer, _, client, _ = gate
+    servicer.champions.put_nowait(Champion("tic_tac_toe", 1, 1, "ab", 1, "first"))
+    watching = client.watch("tic_tac_toe")
+    await anext(watching)
+    following = asyncio.create_task(anext(watching))
+    await asyncio.sleep(0)  # it waits for the next champion
+    await client.aclose()
+    for watch in (following, anext(client.watch("tic_tac_toe"))):
+        with pytest.raises(Unavailable, match="closed"):
+            await watch
+
+
+async def test_a_watch_whose_client_is_closed_while_the_gatekeeper_is_away_is_unavailable():
+    async with GatekeeperClient("127.0.0.1:1") as client:
+        watching = asyncio.create_task(anext(client.watch("tic_tac_toe")))
+        await asyncio.sleep(0)  # it waits for a connection
+    with pytest.raises(Unavailable, match="closed"):
+        await watching
+
+
 async def test_a_watch_raises_errors_that_a_retry_cannot_repair(gate):
     servicer, _, client, _ = gate
     servicer.error = InvalidRequest("this gatekeeper judges connect_four")

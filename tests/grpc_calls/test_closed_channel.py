@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import grpc
 import pytest
 
-from zerofleet.errors import Unavailable, ZerofleetError
+from zerofleet.errors import Overloaded, Unavailable, ZerofleetError
+from zerofleet.rpc.calls import Patience
 from zerofleet.rpc.channel_client import ChannelClient
 
 
@@ -53,6 +55,38 @@ async def test_a_call_whose_channel_is_closed_is_unavailable() -> None:
         await client.aclose()
         with pytest.raises(Unavailable, match="the connection was closed during a call"):
             await call
+
+
+async def test_a_call_after_the_close_is_unavailable() -> None:
+    async with waiting() as (client, _):
+        await client.aclose()
+        with pytest.raises(Unavailable, match="the client was closed"):
+            await client.wait()
+
+
+async def test_a_call_whose_client_is_closed_during_the_pause_before_its_repetition_is_unavailable() -> None:
+    class Closing(Patience):
+        def pause_s(self, error: ZerofleetError) -> float:
+            closing.append(asyncio.ensure_future(client.aclose()))
+            return 0.0
+
+    async def refused() -> bytes:
+        raise grpc.aio.AioRpcError(grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.aio.Metadata(), grpc.aio.Metadata())
+
+    closing: list[asyncio.Future[None]] = []
+    async with waiting() as (client, _):
+        patience = Closing(lambda error: 60.0, rng=random.Random(1))
+        with pytest.raises(Unavailable, match="the client was closed"):
+            await client.repeated(refused, lambda failure: Overloaded("full"), patience)
+        await asyncio.gather(*closing)
+    assert len(closing) == 1
+
+
+async def test_the_last_failure_of_a_call_whose_client_is_closed_meanwhile_is_its_error() -> None:
+    async with waiting() as (client, _):
+        await client.aclose()
+        error = Unavailable("away")
+        assert await client.explained(error) is error
 
 
 async def test_a_cancelled_call_is_cancelled() -> None:

@@ -97,9 +97,10 @@ class ModelControl(ChannelClient):
             return False
 
     async def live(self, *, timeout_s: float) -> bool:
-        """Return whether the server replies within `timeout_s`. Cancellation: no effect."""
+        """Return whether the server replies within `timeout_s`. Raises `Unavailable` once closed. Cancellation: no effect."""
         try:
-            reply = await self._stub.ServerLive(kserve.ServerLiveRequest(), timeout=timeout_s, metadata=self._metadata)
+            with self.while_open():
+                reply = await self._stub.ServerLive(kserve.ServerLiveRequest(), timeout=timeout_s, metadata=self._metadata)
         except grpc.aio.AioRpcError as failure:
             # A server that refuses is live; the actual call reports the refusal.
             return not isinstance(call_error(failure, target=self.target), Unavailable)

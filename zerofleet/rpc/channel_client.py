@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -47,6 +48,7 @@ class ChannelClient:
         self._own_metadata = (*token_metadata(token), *headers)
         self._tls = tls
         self._known_as = known_as
+        self._closed = False
 
     @property
     def _metadata(self) -> tuple[tuple[str, str], ...]:
@@ -62,10 +64,11 @@ class ChannelClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the channel; calls in progress fail with `Unavailable`.
+        """Close the channel; calls in progress and later ones fail with `Unavailable`.
 
         Cancellation: the channel may stay open until garbage-collected; close it again.
         """
+        self._closed = True
         await self._channel.close()
 
     async def retried(
@@ -98,27 +101,35 @@ class ChannelClient:
         """
         while True:
             try:
-                return await start()
+                with self.while_open():
+                    return await start()
             except grpc.aio.AioRpcError as failure:
                 error = meaning(failure)
                 pause_s = patience.pause_s(error)
                 if pause_s is None:
                     raise await self.explained(error) from failure
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
-                    raise
-                # grpc's exception for the calls of a channel that is closed; this task was not cancelled
-                raise Unavailable(f"{self.target}: the connection was closed during a call") from None
             await asyncio.sleep(pause_s)
             on_retry(error)
+
+    @contextlib.contextmanager
+    def while_open(self) -> Iterator[None]:
+        """Make calls of the channel; raises `Unavailable` once it is closed, in place of the errors that grpc has for it."""
+        if self._closed:
+            raise Unavailable(f"{self.target}: the client was closed; make another one")
+        try:
+            yield
+        except (asyncio.CancelledError, grpc.aio.UsageError):
+            task = asyncio.current_task()
+            if not self._closed or task is None or task.cancelling():  # the cancellation of this task, not that of the call
+                raise
+            raise Unavailable(f"{self.target}: the connection was closed during a call") from None
 
     async def explained(self, error: ZerofleetError) -> ZerofleetError:
         """Return the error of a call; if the server is unreachable because of TLS, one that names the cause.
 
         Cancellation: no effect.
         """
-        if not isinstance(error, Unavailable) or self._channel.get_state() is grpc.ChannelConnectivity.READY:
+        if not isinstance(error, Unavailable) or self._closed or self._channel.get_state() is grpc.ChannelConnectivity.READY:
             return error
         why = await why_unreachable(self.target, self._tls, known_as=self._known_as)
         return error if why is None else Unavailable(f"{self.target} cannot be reached: {why}")

@@ -165,12 +165,13 @@ class GatekeeperClient(ChannelClient):
             await self._reached()
             call = self._stub.WatchChampion(request, wait_for_ready=True, metadata=self._metadata)
             try:
-                async for message in call:
-                    backoff.reset()
-                    champion = champion_from_wire(message)
-                    if champion.epoch > epoch:
-                        epoch = champion.epoch
-                        yield champion
+                with self.while_open():
+                    async for message in call:
+                        backoff.reset()
+                        champion = champion_from_wire(message)
+                        if champion.epoch > epoch:
+                            epoch = champion.epoch
+                            yield champion
             except grpc.aio.AioRpcError as failure:
                 error = error_from(failure, target=self.target)
                 if isinstance(error, InvalidRequest | PermissionRefused):
@@ -186,7 +187,8 @@ class GatekeeperClient(ChannelClient):
         while True:
             try:
                 async with asyncio.timeout(TELL_AFTER_S):
-                    await self._channel.channel_ready()
+                    with self.while_open():
+                        await self._channel.channel_ready()
                     return
             except TimeoutError:
                 away = Unavailable(f"{self.target} does not answer; is it running?")
