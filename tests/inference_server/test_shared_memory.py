@@ -254,3 +254,25 @@ async def test_a_request_that_cannot_be_sent_is_refused_and_leaves_its_place_to_
 async def test_a_request_without_a_deadline_is_answered(near, address, leaves):
     async with client(address, timeout_s=math.inf) as evaluator:
         assert len((await evaluator.evaluate(leaves, version=V1)).policy) == 8
+
+
+async def test_a_closed_evaluator_ends_requests_in_progress_at_once_and_makes_no_new_connection(near, address, leaves, loader):
+    evaluator = client(address, retry_s=600.0)
+    async with held(loader, evaluator, leaves) as waiting:
+        evaluator.close()
+        with pytest.raises(Unavailable, match="the evaluator was closed"):
+            await waiting
+    for call in (evaluator.evaluate(leaves, version=V1), evaluator.connect()):
+        with pytest.raises(Unavailable, match="the evaluator was closed"):
+            await call
+    assert not evaluator.connected
+
+
+async def test_an_evaluator_that_is_closed_while_it_connects_stays_closed(near, address, leaves):
+    evaluator = client(address, retry_s=600.0)
+    connecting = asyncio.create_task(evaluator.evaluate(leaves, version=V1))
+    await asyncio.sleep(0)  # it waits for the server's first packet
+    evaluator.close()
+    with pytest.raises(Unavailable, match="the evaluator was closed"):
+        await connecting
+    assert not evaluator.connected

@@ -75,6 +75,7 @@ class SharedMemoryEvaluator:
         self._on_retry = on_retry
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._link: BlockLink | None = None
+        self._closed = False
         self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -91,7 +92,8 @@ class SharedMemoryEvaluator:
         return self._link is not None and not self._link.closed
 
     def close(self) -> None:
-        """Disconnect; requests in progress fail with `Unavailable`."""
+        """Disconnect for good; requests in progress and later ones fail with `Unavailable`."""
+        self._closed = True
         if self._link is not None:
             self._link.close()
 
@@ -133,7 +135,7 @@ class SharedMemoryEvaluator:
             except (Overloaded, Unavailable) as error:
                 patience = patience or Patience(self._time_s, rng=self._rng, began_s=began_s)
                 pause_s, failure = patience.pause_s(error), error
-                if pause_s is None:
+                if pause_s is None or self._closed:
                     raise
             await asyncio.sleep(pause_s)
             self._on_retry(failure)
@@ -143,6 +145,9 @@ class SharedMemoryEvaluator:
 
     async def _connected(self) -> BlockLink:
         async with self._connecting:  # one of several callers connects
-            if self._link is None or self._link.closed:
+            if not self._closed and (self._link is None or self._link.closed):
                 self._link = await BlockLink.open(self.target, self._hello, timeout_s=CONNECT_S)
+            if self._closed or self._link is None:
+                self.close()  # a connection that was made meanwhile
+                raise Unavailable(f"{self.target}: the evaluator was closed; make another one")
             return self._link
