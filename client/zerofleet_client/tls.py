@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +30,30 @@ class Tls:
     """Private key of the own certificate."""
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """Return the credentials of a channel; raises `ConfigurationError` for an unreadable file or half of a pair."""
+        """Return the credentials of a channel; raises `ConfigurationError` for an invalid file or half of a pair."""
         if (self.certificate is None) != (self.key is None):
             raise ConfigurationError("Tls needs certificate and key together, or neither")
-        return grpc.ssl_channel_credentials(_read(self.ca), _read(self.key), _read(self.certificate))
+        roots, key, chain = _read(self.ca), _read(self.key), _read(self.certificate)
+        self._require_valid()
+        return grpc.ssl_channel_credentials(roots, key, chain)
+
+    def _require_valid(self) -> None:
+        """Raise `ConfigurationError` unless the files hold certificates and the key; grpc would report an absent server."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.set_ciphers("ALL:@SECLEVEL=0")  # keys of any size, as in grpc
+        try:
+            if self.ca is not None:
+                context.load_verify_locations(self.ca)
+        except ssl.SSLError as error:
+            raise ConfigurationError(f"{self.ca} holds no certificates ({error.reason}); want a file in PEM") from error
+        try:
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key, password="")
+        except ssl.SSLError as error:
+            raise ConfigurationError(
+                f"{self.certificate} and {self.key} are no certificate and its key ({error.reason or error}); want files in"
+                " PEM, the key without a password"
+            ) from error
 
 
 def _read(path: Path | str | None) -> bytes | None:

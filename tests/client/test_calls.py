@@ -131,9 +131,25 @@ async def test_tokens_and_tls_are_presented(connect, open_wire, publish, certifi
             await connect(target, token="wrong", tls=tls)("evaluate", MODEL)
         with pytest.raises(library.Unavailable):
             await connect(target, token="e" * 20)("evaluate", MODEL)
-    for files in ({"ca": "absent.crt"}, {"key": own / "tls.key"}):
-        with pytest.raises(library.ConfigurationError, match=r"absent\.crt cannot be read|certificate and key together"):
-            connect(target, tls=library.Tls(**files))
+
+
+async def test_tls_files_that_cannot_be_used_are_refused_when_the_client_is_made(connect, certificates, library, tmp_path):
+    own, other = certificates.root / "client", certificates.root / "server"
+    text, torn = tmp_path / "text.crt", tmp_path / "torn.crt"
+    text.write_text("no certificate\n")
+    torn.write_bytes(certificates.ca.read_bytes().replace(b"M", b"N", 1))
+    for files, refusal in (
+        ({"ca": "absent.crt"}, r"absent\.crt cannot be read"),
+        ({"ca": text}, r"text\.crt holds no certificates"),
+        ({"ca": torn}, r"torn\.crt holds no certificates"),
+        ({"ca": own / "tls.key"}, r"tls\.key holds no certificates"),
+        ({"key": own / "tls.key"}, "certificate and key together"),
+        ({"certificate": own / "tls.crt", "key": other / "tls.key"}, "no certificate and its key"),
+        ({"certificate": own / "tls.key", "key": own / "tls.crt"}, "no certificate and its key"),
+        ({"certificate": text, "key": text}, "no certificate and its key"),
+    ):
+        with pytest.raises(library.ConfigurationError, match=refusal):
+            connect("localhost:1", tls=library.Tls(**files))
 
 
 async def test_a_unix_socket_is_plain_text_whatever_tls_is_for_others(connect, open_wire, publish, tmp_path, library):
