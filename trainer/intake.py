@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
+from typing import Any, TypeVar
 
 import structlog
 
@@ -32,6 +33,10 @@ __all__ = ["Intake"]
 
 FIRST_PAUSE_S = 0.2
 MAX_PAUSE_S = 5.0
+LAST_TRY_S = 2.0
+"""Time for a stream that may be away, when it decides no more than whether games are delivered again."""
+
+Result = TypeVar("Result")
 
 log = structlog.get_logger()
 
@@ -66,7 +71,7 @@ class Intake:
         self._is_behind = is_behind
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
-        self._waiting: asyncio.Timeout | None = None  # for games of the stream
+        self._waiting: tuple[asyncio.Timeout, float] | None = None  # for the stream; seconds that remain after `stop`
         self._reached = False
 
     async def stop(self) -> None:
@@ -75,7 +80,8 @@ class Intake:
         Cancellation: they are finished nevertheless.
         """
         if self._waiting is not None and not self._stopping.is_set():
-            self._waiting.reschedule(asyncio.get_running_loop().time())
+            timeout, more_s = self._waiting
+            timeout.reschedule(asyncio.get_running_loop().time() + more_s)
         self._stopping.set()
         await self._ended.wait()
 
@@ -102,8 +108,7 @@ class Intake:
         try:
             await self.take(deliveries)
         except (Unavailable, CorruptModel, RunDirectoryError, OSError) as error:
-            with suppress(Unavailable, PermissionRefused):  # then this delivery counts
-                await self._stream.give_back(deliveries)
+            await self._give_back(deliveries)
             if not self._stopping.is_set() or isinstance(error, RunDirectoryError):
                 raise
             log.warning(
@@ -112,6 +117,12 @@ class Intake:
                 games=len(deliveries),
                 advice="the next start takes them from the stream",
             )
+
+    async def _give_back(self, deliveries: Sequence[Delivery]) -> None:
+        """Try to return games to the stream; if that fails, the delivery counts."""
+        with suppress(Unavailable, PermissionRefused, TimeoutError):
+            async with asyncio.timeout(LAST_TRY_S):
+                await self._stream.give_back(deliveries)
 
     async def take(self, deliveries: Sequence[Delivery]) -> CheckedRecords:
         """Check games, store the accepted ones, and settle all with the stream; return the outcome of the check.
@@ -169,19 +180,26 @@ class Intake:
             return
 
     async def _settle(self, checked: CheckedRecords) -> None:
-        """Acknowledge or dead-letter the games. An unavailable stream delivers them again, and they are recognised."""
+        """Acknowledge or dead-letter the games; during shutdown for `LAST_TRY_S` at most.
+
+        An unavailable stream delivers them again, and they are recognised.
+        """
         try:
-            for refusal in checked.refused:
-                metrics.RECORDS_REJECTED.labels(reason=refusal.reason).inc()
-                level = log.error if refusal.reason == "conflict" else log.warning
-                uid = refusal.delivery.uid
-                level("intake.refused", game_uid=uid, reason=refusal.reason, text=refusal.text)
-                await self._stream.dead_letter(refusal.delivery, reason=f"{refusal.reason}: {refusal.text}")
-                log.info("intake.dead_letter", game_uid=uid, deliveries=refusal.delivery.deliveries)
-            if checked.settled:
-                await self._stream.acknowledge(checked.settled)
-        except (Unavailable, Overloaded, PermissionRefused) as error:
-            log.warning("intake.not_acknowledged", error=str(error), games=len(checked.settled))
+            await self._until_stop(self._acknowledge(checked), more_s=LAST_TRY_S)
+        except (Unavailable, Overloaded, PermissionRefused, TimeoutError) as error:
+            why = str(error) or "the trainer stops, and the stream has not replied"
+            log.warning("intake.not_acknowledged", error=why, games=len(checked.settled))
+
+    async def _acknowledge(self, checked: CheckedRecords) -> None:
+        for refusal in checked.refused:
+            metrics.RECORDS_REJECTED.labels(reason=refusal.reason).inc()
+            level = log.error if refusal.reason == "conflict" else log.warning
+            uid = refusal.delivery.uid
+            level("intake.refused", game_uid=uid, reason=refusal.reason, text=refusal.text)
+            await self._stream.dead_letter(refusal.delivery, reason=f"{refusal.reason}: {refusal.text}")
+            log.info("intake.dead_letter", game_uid=uid, deliveries=refusal.delivery.deliveries)
+        if checked.settled:
+            await self._stream.acknowledge(checked.settled)
 
     async def _wait_for_learner(self) -> None:
         """Wait while the learner is behind, or until `stop`: games stay in the stream, which holds back the workers."""
@@ -223,11 +241,17 @@ class Intake:
         """Return games as soon as there are some, an empty list after `wait_s`; after `stop` what there is, at once."""
         request = partial(self._stream.consume, consumer=self._consumer, limit=self._limit)
         try:
-            async with asyncio.timeout(None) as self._waiting:
-                return await request(block_s=self._wait_s)
+            return await self._until_stop(request(block_s=self._wait_s), more_s=0.0)
         except TimeoutError:
             if not self._stopping.is_set():
                 raise
+        return await request(block_s=0.0)
+
+    async def _until_stop(self, call: Coroutine[Any, Any, Result], *, more_s: float) -> Result:
+        """Await a call of the stream; raises `TimeoutError` once `more_s` have passed since `stop`, or now after it."""
+        try:
+            async with asyncio.timeout(more_s if self._stopping.is_set() else None) as timeout:
+                self._waiting = timeout, more_s
+                return await call
         finally:
             self._waiting = None
-        return await request(block_s=0.0)

@@ -1,7 +1,7 @@
 """Trainer process: concurrent intake, learner, submissions and reports, with start and shutdown.
 
 Two threads run the blocking work: `learner` (torch, checkpoints, export) and `intake` (validation, the log on disk).
-Shutdown: delivered games are stored and acknowledged, the current step is finished, a checkpoint is written.
+Shutdown: delivered games are stored and acknowledged; meanwhile the current step is finished and a checkpoint is written.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -198,8 +199,7 @@ class Conductor:
 
         Cancellation: the current step is finished in its thread; no checkpoint is written.
         """
-        service.on_drain("intake", intake.stop)
-        service.on_drain("learner", self._stop)
+        service.on_drain("training", partial(self._stop, intake))
         _watch(self._training)
         if version := self._training.newest_version:
             self._submitter.offer(version)
@@ -217,10 +217,15 @@ class Conductor:
             self._stopping = True
             self._ended.set()
 
-    async def _stop(self) -> None:
-        """Stop the learner and wait for its checkpoint. Cancellation: it stops nevertheless."""
+    async def _stop(self, intake: Intake) -> None:
+        """Stop learner and intake, and wait for both. Cancellation: they stop nevertheless.
+
+        The learner does not wait for the intake, which may wait for disk or stream: a start reads the games stored after the
+        checkpoint from the log.
+        """
         self._stopping = True
         self.wake()
+        await intake.stop()
         await self._ended.wait()
 
     async def _learn(self) -> None:

@@ -244,6 +244,25 @@ async def test_a_game_redelivered_after_a_lost_acknowledgement_counts_once(intak
     assert len(replay.log) == 1
 
 
+async def test_a_stop_ends_the_wait_for_an_acknowledgement_that_the_stream_does_not_answer(
+    intake, stream, replay, record, monkeypatch
+):
+    asked = asyncio.Event()
+
+    async def hang(entry_ids):
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(stream, "acknowledge", hang)
+    monkeypatch.setattr("trainer.intake.LAST_TRY_S", 0.001)
+    await stream.publish(*record(1))
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(intake.run())
+        await asked.wait()
+        await intake.stop()
+    assert (len(replay.log), (await stream.stats()).pending) == (1, 1)
+
+
 async def test_the_intake_takes_games_until_it_is_stopped(intake, stream, replay, record):
     arrived = asyncio.Event()
     intake._on_samples = arrived.set

@@ -80,10 +80,10 @@ class RunningTrainer:
         history = open_history(self.settings.run_dir / "metrics")
         conductor = Conductor(training, submitter, history, self.stream, self.learner_thread)
         self.reader = open_reader(training, torch.device("cpu"))
-        intake = make_intake(
+        self.intake = make_intake(
             training, self.stream, executor=self.intake_thread, rng=rng, on_samples=conductor.wake, reader=self.reader
         )
-        self.task = asyncio.ensure_future(conductor.run(self.service, intake))
+        self.task = asyncio.ensure_future(conductor.run(self.service, self.intake))
         return self
 
     async def __aexit__(self, *_):
@@ -305,6 +305,28 @@ async def test_a_trainer_stopped_while_games_cannot_be_stored_writes_its_last_ch
     assert learner.state.step > 0
     assert load_latest(tmp_path / "replay/checkpoints", unpack)[0].learner == learner.state
     assert (await stream.stats()).pending == 1
+
+
+async def test_a_trainer_that_stops_writes_its_last_checkpoint_while_the_intake_still_waits(tmp_path, record, monkeypatch):
+    never, waits = asyncio.Event(), asyncio.Event()
+
+    async def hang(checked):
+        waits.set()
+        await never.wait()
+
+    train = {**TRAIN, "samples_per_candidate": 10_000}
+    settings = settings_of(tmp_path, train=train, checkpoint_every_s=3600.0)
+    async with RunningTrainer(settings, MemoryStream(), FakeGatekeeper()) as trainer:
+        learner = trainer.training.learner
+        monkeypatch.setattr(trainer.intake, "_settle", hang)
+        await publish(trainer.stream, record, range(10))
+        await waits.wait()
+        await until(lambda: learner.state.step and not learner.steps_allowed())
+        stopping = asyncio.create_task(trainer.service.drain())
+        await until(lambda: load_latest(tmp_path / "replay/checkpoints", unpack)[0].learner == learner.state)
+        assert not stopping.done()
+        never.set()
+        await stopping
 
 
 async def test_an_averaged_network_that_is_not_finite_is_not_published(tmp_path, record):
