@@ -103,10 +103,15 @@ class Intake:
     async def _take_or_leave(self, deliveries: Sequence[Delivery]) -> None:
         """Take games, or give them back if they cannot be stored during shutdown: the learner still writes a checkpoint.
 
-        Games that the disk refuses are given back: however often the trainer is restarted meanwhile, they are no poison.
+        Games that the disk refuses are given back, and so are those held when the learner fails: however often the trainer is
+        restarted meanwhile, they are no poison.
         """
         try:
             await self.take(deliveries)
+        except asyncio.CancelledError:
+            if not self._stopping.is_set():  # else they may be what outlasted the grace time
+                await self._give_back(deliveries)
+            raise
         except (Unavailable, CorruptModel, RunDirectoryError, OSError) as error:
             await self._give_back(deliveries)
             if not self._stopping.is_set() or isinstance(error, RunDirectoryError):

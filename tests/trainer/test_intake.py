@@ -191,6 +191,38 @@ async def test_restarts_on_a_full_disk_bury_no_game(intake, stream, replay, reco
     assert (len(replay.log), await stream.dead()) == (1, [])
 
 
+async def test_games_held_when_something_else_ends_the_trainer_are_never_poison(intake, stream, replay, record, monkeypatch):
+    settle = intake._settle
+
+    async def fail(checked):
+        asyncio.current_task().cancel()  # as the task group of a learner that fails does
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(intake, "_settle", fail)
+    await stream.publish(*record(1))
+    for _ in range(StreamSettings().max_deliveries):
+        intake._stream = stream.another()  # as a restart does
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(intake.run())
+    monkeypatch.setattr(intake, "_settle", settle)
+    await take_all(intake, stream.another())
+    assert (len(replay.log), await stream.dead()) == (1, [])
+
+
+async def test_games_that_outlast_the_grace_time_of_a_stop_count_as_delivered(intake, stream, record, monkeypatch):
+    async def hang(deliveries):
+        intake._stopping.set()
+        asyncio.current_task().cancel()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(intake, "take", hang)
+    await stream.publish(*record(1))
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(intake.run())
+    (again,) = await stream.another().consume(consumer="trainer", limit=1, block_s=0.0)
+    assert again.deliveries == 2
+
+
 @pytest.mark.parametrize("error", [Unavailable("no version is left"), CorruptModel("not a version"), OSError(5, "I/O error")])
 async def test_games_wait_while_the_store_of_models_cannot_be_read(intake, stream, replay, record, monkeypatch, error):
     failures = iter(range(2))
