@@ -22,7 +22,7 @@ from trainer.merging import merge_equal
 from trainer.network import Network
 from trainer.optimisation import WeightAverage, estimate_statistics, learning_rate, make_optimizer, set_rate
 from trainer.ranks import Ranks
-from trainer.window import SampleWindow
+from trainer.window import SampleWindow, window_size
 from zerofleet.errors import Diverged
 from zerofleet.evaluators.native.training import MOST_THREADS
 from zerofleet.presets import TrainSettings
@@ -126,8 +126,12 @@ class Learner:
         self.state.progress = min(1.0, max(0.0, share))
 
     def steps_allowed(self) -> int:
-        """Return the number of steps allowed before new samples must arrive (0 before `min_samples` have)."""
-        if self.window.total < self.settings.min_samples:
+        """Return the number of steps allowed before new samples must arrive (0 before `min_samples` have).
+
+        None while the window is smaller than it was at the first step: a start leaves out stored games that it cannot read.
+        """
+        settings = self.settings
+        if self.window.total < settings.min_samples or len(self.window) < window_size(settings.min_samples, settings):
             return 0
         used = self.state.samples_trained + self.state.samples_forgone
         budget = self.settings.max_reuse * self.window.total - used

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from trainer.replay import AcceptedGame
 from trainer.start import open_training
-from zerofleet.errors import VersionSkew
+from zerofleet.errors import RecordRejected, VersionSkew
 from zerofleet.storage.game_log import GameLog
 
 PLANNED = {**TRAIN, "min_samples": 1, "max_reuse": 1e9, "schedule": "linear", "schedule_over": "plan"}
@@ -92,6 +92,33 @@ def test_training_that_deletes_old_games_resumes_with_its_window(tmp_path, recor
     assert (second.replay.window.total, len(second.replay.window)) == (first.replay.window.total, 100)
     one, two = (training.replay.window.draw(300, np.random.default_rng(1)).arrays for training in (first, second))
     assert all((left == right).all() for left, right in zip(one, two, strict=True))
+
+
+def test_a_trainer_whose_stored_games_are_all_refused_waits_for_as_many_samples_as_at_its_first_step(
+    tmp_path, record, game, monkeypatch
+):
+    monkeypatch.setattr("trainer.replay.MARK_EVERY_GAMES", 10)
+    train = {**TRAIN, "min_samples": 60, "window_min": 100, "window_max": 100}
+    first = open_training(settings_of(tmp_path, train=train), game)
+    games = [AcceptedGame(uid, payload, first.replay.read(payload)) for uid, payload in map(record, range(80))]
+    first.replay.keep(games[:40])
+    first.learner.step()
+    first.save()
+    first.replay.close()
+
+    def refuse(record):
+        raise RecordRejected("version_skew", "of rules version 1, here 2")
+
+    monkeypatch.setattr("trainer.replay.validate", refuse)
+    second = open_training(settings_of(tmp_path, train=train), game)
+    assert (len(second.replay.window), second.replay.window.total > train["min_samples"]) == (0, True)
+    assert second.learner.steps_allowed() == 0
+    assert second.publish_candidate() == 2
+    for one in games[40:]:
+        second.replay.keep([one])
+        assert (second.learner.steps_allowed() > 0) == (len(second.replay.window) >= train["min_samples"])
+    second.learner.step()
+    second.replay.close()
 
 
 def learn_from(training, game):

@@ -113,7 +113,9 @@ class AlphaZero(Learner):
         return received >= wanted and trained >= wanted * min(1.0, self.settings.max_reuse)
 
     def export(self) -> Served:
-        """Return the averaged weights with statistics of their own; see `Learner.candidate`."""
+        """Return the averaged weights with statistics of their own, unless no sample is left; see `Learner.candidate`."""
+        if not len(self.window):
+            return self.snapshot()
         return served_network(self.candidate(), self._game, self._all_settings.network)
 
     def snapshot(self) -> Served:
