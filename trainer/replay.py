@@ -64,6 +64,8 @@ class Replay:
         """`kept_games`: newest games that stay on disk in any case, see `keep`; 0: all."""
         self.log = games
         self.window = window
+        self.games_added = 0
+        """Games of the log whose samples are in the window, or were; the log alone has those that `keep` is adding."""
         self._marks = list(marks) or [Mark(0, 0)]
         self._traced: deque[TracedGame] = deque(maxlen=MOST_TRACED)  # both threads use it, by single operations
         self._kept_games = kept_games
@@ -108,6 +110,7 @@ class Replay:
             self._add(number, game.samples)
             if game.traceparent:
                 self._traced.append(TracedGame(game.uid, game.traceparent, time.time_ns()))
+        self.games_added = len(self.log)
         if self._kept_games:
             self._drop_old()
 
@@ -160,6 +163,7 @@ class Replay:
             if time.monotonic() - spoke > _SPEAK_EVERY_S:
                 spoke = time.monotonic()
                 log.info("replay.filling", game=logged.index, of=self.log.end_index)
+        self.games_added = len(self.log)
         if refused:
             log.error(
                 "replay.refused_games", why=dict(refused), advice="they were stored by another version; they are not used"

@@ -179,7 +179,7 @@ class Training:
         In a warm start: whether all its games have arrived, and were trained on as often as the learner allows.
         """
         if self.warm_starting:
-            return len(self.replay.log) >= self.settings.warm_start.games and not self.learner.steps_allowed()
+            return self.replay.games_added >= self.settings.warm_start.games and not self.learner.steps_allowed()
         return self.learner.is_candidate_due(self.accounts)
 
     def is_behind(self) -> bool:

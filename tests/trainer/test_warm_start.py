@@ -69,6 +69,23 @@ def test_no_version_is_published_before_training_on_the_games_of_agents(tmp_path
     training.replay.close()
 
 
+def test_games_that_are_on_disk_and_not_yet_in_the_window_do_not_end_the_warm_start(tmp_path, monkeypatch):
+    training = open_training(settings_of(tmp_path), make("tic_tac_toe"))
+    add, due = training.replay.window.add, []
+
+    def look(samples):
+        due.append((len(training.replay.log), training.candidate_due))
+        add(samples)
+
+    monkeypatch.setattr(training.replay.window, "add", look)
+    take(training, range(GAMES))
+    assert due == [(GAMES, False)] * GAMES
+    assert not training.candidate_due
+    trained(training)
+    assert training.candidate_due
+    training.replay.close()
+
+
 @pytest.mark.slow
 def test_a_restarted_trainer_resumes_its_warm_start(tmp_path):
     first = open_training(settings_of(tmp_path), make("tic_tac_toe"))
