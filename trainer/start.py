@@ -98,10 +98,11 @@ def open_training(
 
 
 def _needs_plan(settings: TrainerSettings) -> bool:
-    """Return whether the learning rate falls over the planned time."""
-    if declared(settings.train.learner).of_actions:
+    """Return whether the learning rate falls over the planned time; `train.schedule` is that of `alphazero` alone."""
+    train = settings.train
+    if declared(train.learner).of_actions:
         return settings.deep_q.rate_floor < 1.0
-    return settings.train.schedule != "constant" and settings.train.schedule_over == "plan"
+    return train.learner == "alphazero" and train.schedule != "constant" and train.schedule_over == "plan"
 
 
 def _begin(training: Training, game: Game) -> None:

@@ -142,6 +142,14 @@ def test_the_learner_follows_the_plan_of_the_run(tmp_path, record, game):
     assert third.accounts.active_s == active_s > 0
 
 
+@pytest.mark.parametrize(("learner", "warned"), [("alphazero", True), ("td_lambda", False)])
+def test_a_schedule_over_the_plan_needs_one_where_the_learner_has_that_schedule(tmp_path, game, learner, warned):
+    settings = settings_of(tmp_path, train={**PLANNED, "learner": learner})
+    with capture_logs() as logged:
+        open_training(settings, game).replay.close()
+    assert ("schedule.without_plan" in [line["event"] for line in logged]) == warned
+
+
 def test_a_run_resumed_without_a_planned_end_stays_at_the_end_of_its_schedule(tmp_path, record, game):
     train = {**PLANNED, "samples_per_candidate": 10**6}
     for planned_end_s in (1.0, 0.0):  # the first end has passed
