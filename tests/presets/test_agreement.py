@@ -132,4 +132,9 @@ def test_the_experiment_of_the_rhombus_by_supervision_has_the_network_of_the_rep
     preset = experiment.build_preset()
     assert (experiment.game, preset.train.learner, preset.network.hidden) == ("chinese_checkers_rhombus", "outcome", (729, 729))
     assert built({**OUTCOME, "network.kind": "convolutional", "afterstates.evaluation": "server"}).outcome.sides == "one"
-    assert built({**COMBINED, "combined.models": "m", "combined.version": "1"}).combined.mix == 1.0
+
+
+@pytest.mark.parametrize("pool_by", ["heuristic", "values", "listed", "network"])
+def test_the_learner_combined_has_the_pool_of_a_network_whatever_pool_is_set(pool_by):
+    chosen = {**COMBINED, "combined.models": "m", "combined.version": "1", "deep_q.pool_by": pool_by}
+    assert built(chosen).combined.mix == 1.0

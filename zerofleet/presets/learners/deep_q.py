@@ -11,9 +11,9 @@ __all__ = ["COMBINED", "DEEP_SARSA", "DQN"]
 
 def _require(preset: Preset, settings: None) -> None:
     del settings
-    learner, pool_by = preset.train.learner, preset.deep_q.pool_by
-    by_network = learner == "combined" or pool_by == "network"
-    if by_network and not (preset.combined.models and preset.combined.version):
+    learner = preset.train.learner
+    pool_by = "network" if learner == "combined" else preset.deep_q.pool_by  # whatever is set
+    if pool_by == "network" and not (preset.combined.models and preset.combined.version):
         raise ConfigurationError(
             f"train.learner={learner} with deep_q.pool_by={pool_by} takes the pool of a trained network; set "
             "combined.models=runs/outcome/models and combined.version=7"
