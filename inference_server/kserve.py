@@ -135,7 +135,10 @@ class KServeServicer:
         registry = self._plane.registry
         name = require_model_name(request.model_name)
         versions = _versions_wanted(request.parameters)
-        await registry.serve(name, versions or await registry.default_versions(name))
+        if versions:
+            await registry.serve(name, versions)
+        else:
+            await registry.serve_default(name)
         return messages.RepositoryModelLoadResponse()
 
     async def RepositoryModelUnload(self, request: Any, context: Any) -> Any:

@@ -40,7 +40,10 @@ __all__ = ["Registry", "ServedVersion"]
 log = structlog.get_logger()
 
 CHAMPION_EVERY_S = 1.0
-"""Time between two looks at the champion pointers: the longest for which the predecessor answers requests without a version."""
+"""Time between two looks at the champion pointers: the longest for which the predecessor answers requests without a version
+once the champion is loaded."""
+LOAD_AGAIN_S = 60.0
+"""Time after which a champion that could not be loaded is tried again."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -125,6 +128,8 @@ class Registry:
         self._served: dict[str, dict[int, ServedVersion]] = {}  # versions ascending
         self._champions: dict[str, int] = {}  # of the served models, as the store named them last
         self._unseen: set[str] = set()  # models whose pointer could not be read at the last look
+        self._chosen: set[str] = set()  # models whose versions a caller has chosen: promotions load nothing there
+        self._refused: dict[str, tuple[int, float]] = {}  # champions that could not be loaded, and when they are tried again
         self._change = asyncio.Lock()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self.on_change: Callable[[str, bool], Awaitable[None]] = _ignore
@@ -145,8 +150,9 @@ class Registry:
     def resolve(self, model: str, version: int | None) -> ServedVersion:
         """Return a served version, for None the champion; raises `ModelNotFound`, which lists the served ones.
 
-        Without a champion in the store, None is the newest served version: no gatekeeper decides there. Raises `Unavailable`
-        for a model that is not served while the champions of the store are being loaded.
+        Without a champion in the store, None is the newest served version: no gatekeeper decides there. Until a new champion is
+        loaded, None is the one before. Raises `Unavailable` for a model that is not served while the champions of the store are
+        being loaded.
         """
         served = self._served.get(model)
         if not served:
@@ -154,33 +160,60 @@ class Registry:
                 raise Unavailable(f"model {model} is not served yet: the server is loading the champions; try again shortly")
             known = ", ".join(self.models()) or "none yet"
             raise ModelNotFound(f"model {model} is not served; served models: {known}")
-        wanted = self._champions.get(model, max(served)) if version is None else version
+        champion = self._champions.get(model, max(served))
+        if champion not in served and model not in self._chosen:
+            champion = max(served)
+        wanted = champion if version is None else version
         if wanted not in served:
             known = ", ".join(map(str, served))
-            which = f"version {wanted}" if version is not None else f"the champion, version {wanted},"
-            raise ModelNotFound(f"{which} of {model} is not served; served versions: {known}")
+            if version is None:
+                raise ModelNotFound(
+                    f"the champion, version {wanted}, of {model} is not served; served versions: {known}; name one of them, or"
+                    " load the model without versions, so that the server follows the champion"
+                )
+            raise ModelNotFound(f"version {wanted} of {model} is not served; served versions: {known}")
         return served[wanted]
 
-    async def serve(self, model: str, versions: Sequence[int], *, unless_served: bool = False) -> None:
-        """Serve exactly these versions of a model; `unless_served`: only while none of them is served.
+    async def serve(self, model: str, versions: Sequence[int]) -> None:
+        """Serve exactly these versions of a model, until the next call: no promotion changes them.
 
         Raises `CorruptModel`, `ModelNotFound` or `InvalidRequest`, and leaves the served versions unchanged.
         Cancellation: the change is either complete or has no effect.
         """
-        require_model_name(model)
-        wanted = sorted(set(versions))
-        if not 1 <= len(wanted) <= self._max_versions:
-            raise InvalidRequest(f"got {len(wanted)} versions of {model} to serve, want 1 to {self._max_versions}")
+        self._require_few(model, versions)
         async with self._change:
-            held = self._served.get(model, {})
-            if held and unless_served:
-                return
-            fresh = {}
-            for version in wanted:
-                fresh[version] = held.get(version) or await self._load(model, version)
-            if self._champions.get(model) not in fresh:  # else no change waits for a store that is away
-                await self._look_for_champion(model)
-            await self._route(model, fresh)
+            await self._serve(model, versions, chosen=True)
+
+    async def serve_default(self, model: str) -> None:
+        """Serve the champion, else the newest stored version, and from then on each new champion.
+
+        Raises and cancels as `serve`; `ModelNotFound` also when no version is stored.
+        """
+        versions = await self._default_versions(require_model_name(model))
+        async with self._change:
+            await self._serve(model, versions, chosen=False)
+
+    def _require_few(self, model: str, versions: Sequence[int]) -> None:
+        """Raise `InvalidRequest` for an invalid name, no version, or more than may be in memory."""
+        require_model_name(model)
+        if not 1 <= (count := len(set(versions))) <= self._max_versions:
+            raise InvalidRequest(f"got {count} versions of {model} to serve, want 1 to {self._max_versions}")
+
+    async def _serve(self, model: str, versions: Sequence[int], *, chosen: bool) -> None:
+        """Load those versions that are not in service, and route to them; the caller holds the lock."""
+        held = self._served.get(model, {})
+        fresh = {}
+        for version in sorted(set(versions)):
+            fresh[version] = held.get(version) or await self._load(model, version)
+        if self._champions.get(model) not in fresh:  # else no change waits for a store that is away
+            champion = await self._look_for_champion(model)
+            if champion is not None and (chosen or champion in fresh):
+                self._champions[model] = champion
+        if chosen:
+            self._chosen.add(model)
+        else:
+            self._chosen.discard(model)
+        await self._route(model, fresh)
 
     async def unload(self, model: str) -> None:
         """Take all versions of a model out of service; raises `ModelNotFound`. Cancellation: as `serve`."""
@@ -214,15 +247,47 @@ class Registry:
     async def follow_champions(self) -> None:
         """Look for a new champion of every served model, every `CHAMPION_EVERY_S`, until cancelled.
 
-        A failure leaves the known champions; it is logged once. Cancellation: the champions stay those that were found last.
+        One that is not in service is loaded, unless a caller has chosen the versions of the model: a gatekeeper loads on the
+        servers of its fleet, and on no other server over the same store. A failure leaves the known champions; it is logged
+        once. Cancellation: the champions stay those that were found last.
         """
         while True:
             await asyncio.sleep(CHAMPION_EVERY_S)
             for model in self.models():
-                await self._look_for_champion(model)
+                champion = await self._look_for_champion(model)
+                if champion is None:
+                    continue
+                if model in self._chosen or champion in self._served.get(model, {}):
+                    self._champions[model] = champion
+                else:
+                    await self._follow(model, champion)
 
-    async def _look_for_champion(self, model: str) -> None:
-        """Note the champion that the store names now; keep the known one when the store cannot be read."""
+    async def _follow(self, model: str, champion: int) -> None:
+        """Serve a new champion beside its predecessor, with which games have begun; log a failure, after which both stay."""
+        now_s = asyncio.get_running_loop().time()
+        refused, again_s = self._refused.get(model, (0, 0.0))
+        if champion == refused and now_s < again_s:
+            return
+        try:
+            async with self._change:
+                if model not in self._served or model in self._chosen:  # since the look
+                    return
+                predecessor = self.resolve(model, None).version
+                await self._serve(model, [champion, predecessor][: self._max_versions], chosen=False)
+                self._champions[model] = champion
+        except Exception as error:  # whatever it is, the known champion goes on answering
+            self._refused[model] = champion, now_s + LOAD_AGAIN_S
+            log.error(
+                "model.champion_refused",
+                model=model,
+                versions=[champion],
+                answered_by=self.resolve(model, None).version,
+                error=str(error),
+                exc_info=None if isinstance(error, ZerofleetError | OSError) else error,
+            )
+
+    async def _look_for_champion(self, model: str) -> int | None:
+        """Return the champion that the store names now, the known one when the store cannot be read; None without one."""
         try:
             champion = await asyncio.to_thread(self.store.champion, model)
         except Exception as error:  # whatever it is, the known champion goes on answering, and the next look may succeed
@@ -232,28 +297,27 @@ class Registry:
                 log.warning(
                     "model.champion_unknown", model=model, known=known, error=str(error), exc_info=None if foreseen else error
                 )
-            return
+            return self._champions.get(model)
         if model in self._unseen:
             self._unseen.discard(model)
             log.info("model.champion_known", model=model, version=None if champion is None else champion.version)
-        if champion is not None:
-            self._champions[model] = champion.version
+        return None if champion is None else champion.version
 
     async def _served_at_start(self, model: str, versions: list[int]) -> bool:
         try:
             if versions:
-                await self.serve(model, versions, unless_served=True)
+                self._require_few(model, versions)
+                async with self._change:
+                    if model not in self._served:
+                        await self._serve(model, versions, chosen=False)
         except ZerofleetError as error:
             log.error("model.champion_refused", model=model, versions=versions, error=str(error))
             return False
         return True
 
-    async def default_versions(self, model: str) -> list[int]:
-        """Return the versions to serve by default: the champion, else the newest stored version.
-
-        Raises `ModelNotFound` when none is stored.
-        """
-        champion = await asyncio.to_thread(self.store.champion, require_model_name(model))
+    async def _default_versions(self, model: str) -> list[int]:
+        """Return the champion, else the newest stored version; raises `ModelNotFound` when none is stored."""
+        champion = await asyncio.to_thread(self.store.champion, model)
         if champion is not None:
             return [champion.version]
         if stored := await asyncio.to_thread(self.store.versions, model):

@@ -119,6 +119,19 @@ async def test_each_of_many_concurrent_requests_gets_the_answer_to_its_own_rows(
     assert sum(counted(metrics.FRONT_POSITIONS, front=str(front)) for front in (1, 2)) - sum(rows) == asked
 
 
+async def test_a_champion_that_only_its_promotion_names_answers_behind_front_ends(open_wire, publish, store, positions):
+    states, legal = positions[0][:1], positions[1][:1]
+    publish(), publish()
+    store.write_champion(MODEL, 1, epoch=1, reason="test")
+    async with open_wire(front_ends=2) as wire:
+        registry = wire.server.plane.registry
+        await registry.serve_champions()
+        assert (await wire.infer(states, legal))[0] == "1"
+        store.write_champion(MODEL, 2, epoch=2, reason="test")
+        await until(lambda: registry.resolve(MODEL, None).version == 2)
+        assert (await wire.infer(states, legal))[0] == "2"
+
+
 async def test_front_ends_that_end_are_started_again_and_no_answer_is_lost_or_mixed_up(fronted, positions):
     states, legal = positions
     rng = np.random.default_rng(7)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
 from contextlib import closing
 
 import grpc
 import numpy as np
 import pytest
-from fake_network import MODEL, expected_value, infer_request, refusal, until
+from fake_network import MODEL, Wire, expected_value, infer_request, refusal, until
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from structlog.testing import capture_logs
 from tritonclient.grpc import service_pb2 as messages
@@ -230,13 +231,109 @@ async def test_a_promotion_changes_who_answers_without_any_call(open_wire, publi
         await until(lambda: registry.resolve(MODEL, None).version == 2)
 
 
-async def test_without_a_champion_among_the_served_versions_a_request_must_name_its_version(wire, publish):
+async def test_without_a_champion_among_the_chosen_versions_a_request_must_name_its_version(wire, publish):
     publish()
     registry = wire.server.plane.registry
     registry.store.write_champion(MODEL, 1, epoch=1, reason="test")
     await registry.serve(MODEL, [2])
-    with pytest.raises(ModelNotFound, match=r"the champion, version 1, of tic_tac_toe is not served; served versions: 2"):
+    with pytest.raises(
+        ModelNotFound,
+        match=r"the champion, version 1, of tic_tac_toe is not served; served versions: 2;"
+        r" name one of them, or load the model without versions, so that the server follows the champion",
+    ):
         registry.resolve(MODEL, None)
+
+
+@pytest.fixture
+async def follower(open_wire, publish, store, monkeypatch) -> AsyncIterator[Wire]:
+    """A server that no gatekeeper controls, over a store of versions 1, 2 and 3 with the champion 1."""
+    publish(), publish(), publish()
+    store.write_champion(MODEL, 1, epoch=1, reason="test")
+    monkeypatch.setattr(registry_module, "CHAMPION_EVERY_S", 0.001)
+    async with open_wire() as wire:
+        await wire.server.plane.registry.serve_champions()
+        yield wire
+
+
+def served_by(wire: Wire) -> list[int]:
+    return [held.version for held in wire.server.plane.registry.versions(MODEL)]
+
+
+async def test_a_new_champion_that_no_gatekeeper_loads_here_is_loaded_beside_its_predecessor(follower, store, positions):
+    states, legal = positions[0][:1], positions[1][:1]
+    for epoch, champion, served in ((2, 2, [1, 2]), (3, 3, [2, 3]), (4, 1, [1, 3])):
+        store.write_champion(MODEL, champion, epoch=epoch, reason="test")
+        await until(lambda served=served: served_by(follower) == served)
+        for asked in ("", "champion"):
+            assert (await follower.infer(states, legal, version=asked))[0] == str(champion)
+
+
+async def test_the_predecessor_answers_while_a_new_champion_is_loaded(follower, store, loader, positions):
+    loader.hold.clear()
+    loader.loading.clear()
+    store.write_champion(MODEL, 2, epoch=2, reason="test")
+    assert await asyncio.to_thread(loader.loading.wait, 60)
+    assert (await follower.infer(positions[0][:1], positions[1][:1]))[0] == "1"
+    loader.hold.set()
+    await until(lambda: follower.server.plane.registry.resolve(MODEL, None).version == 2)
+
+
+async def test_a_server_of_one_version_replaces_it_by_the_new_champion(open_wire, publish, store, monkeypatch):
+    publish(), publish()
+    store.write_champion(MODEL, 1, epoch=1, reason="test")
+    monkeypatch.setattr(registry_module, "CHAMPION_EVERY_S", 0.001)
+    async with open_wire(max_versions=1) as wire:
+        await wire.server.plane.registry.serve_champions()
+        store.write_champion(MODEL, 2, epoch=2, reason="test")
+        await until(lambda: served_by(wire) == [2])
+
+
+async def test_a_champion_that_cannot_be_loaded_leaves_its_predecessor_answering_which_is_logged_once(
+    follower, store, loader, positions, monkeypatch
+):
+    looks, champion = [], type(store).champion
+
+    def look(store, model):
+        looks.append(model)
+        return champion(store, model)
+
+    monkeypatch.setattr(type(store), "champion", look)
+    loader.broken.add(2)
+    with capture_logs() as lines:
+        store.write_champion(MODEL, 2, epoch=2, reason="test")
+        await until(lambda: any(line["event"] == "model.champion_refused" for line in lines))
+        seen = len(looks)
+        await until(lambda: len(looks) > seen + 5)
+        assert (await follower.infer(positions[0][:1], positions[1][:1]))[0] == "1"
+    (told,) = [line for line in lines if line["event"] == "model.champion_refused"]
+    assert (told["versions"], told["answered_by"]) == ([2], 1)
+    store.write_champion(MODEL, 3, epoch=3, reason="test")
+    await until(lambda: served_by(follower) == [1, 3])
+
+
+async def test_a_champion_that_could_not_be_loaded_is_tried_again(follower, store, loader, monkeypatch):
+    monkeypatch.setattr(registry_module, "LOAD_AGAIN_S", 0.0)
+    loader.broken.add(2)
+    with capture_logs() as lines:
+        store.write_champion(MODEL, 2, epoch=2, reason="test")
+        await until(lambda: any(line["event"] == "model.champion_refused" for line in lines))
+    loader.broken.clear()
+    await until(lambda: served_by(follower) == [1, 2])
+
+
+async def test_versions_that_a_caller_has_chosen_stay_after_a_promotion_until_a_load_without_versions(
+    follower, store, loader, publish
+):
+    registry = follower.server.plane.registry
+    await registry.serve(MODEL, [1, 3])
+    store.write_champion(MODEL, 2, epoch=2, reason="test")
+    await until(lambda: registry._champions[MODEL] == 2)
+    assert served_by(follower) == [1, 3]
+    assert 2 not in loader.networks
+    await follower.stub.RepositoryModelLoad(messages.RepositoryModelLoadRequest(model_name=MODEL), timeout=60)
+    assert served_by(follower) == [2]
+    store.write_champion(MODEL, publish(), epoch=3, reason="test")
+    await until(lambda: served_by(follower) == [2, 4])
 
 
 @pytest.mark.parametrize("failure", [Unavailable("the store is away"), RuntimeError("unforeseen")])
