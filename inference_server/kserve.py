@@ -234,6 +234,8 @@ def _versions_wanted(parameters: Any) -> Sequence[int]:
         versions = policy.get("specific", {}).get("versions", [])
         if policy and not versions:
             raise ValueError("version policy specific names no versions")
+        if not isinstance(versions, list):  # a text would be read digit by digit
+            raise ValueError(f"its versions are {str(versions)[:40]!r}, want a list")
         return [parse_version(str(version)) for version in versions]
     except (ValueError, AttributeError, TypeError) as error:
         raise InvalidRequest(
