@@ -196,26 +196,29 @@ def _outputs(request: Any) -> list[str]:
 def _tensors(request: Any) -> list[Tensor]:
     """Return the inputs of a request with their bytes, raw or typed, but not both."""
     raw = request.raw_input_contents
+    for tensor in request.inputs:  # those in shared memory have no bytes, which would be counted as missing
+        if tensor.parameters:
+            raise InvalidRequest(f"input {tensor.name[:40]!r} has parameters; shared memory is not supported, send the bytes")
     typed = [tensor.name for tensor in request.inputs if tensor.HasField("contents")]
     if raw and typed:
         raise InvalidRequest(f"input {typed[0][:40]!r} has contents beside raw_input_contents; send one of the two")
     if raw and len(raw) != len(request.inputs):
         raise InvalidRequest(f"{len(request.inputs)} inputs but {len(raw)} raw_input_contents; want one for each input")
-    found = []
-    for index, tensor in enumerate(request.inputs):
-        if tensor.parameters:
-            raise InvalidRequest(f"input {tensor.name[:40]!r} has parameters; shared memory is not supported, send the bytes")
-        content = raw[index] if raw else _typed_content(tensor)
-        found.append(Tensor(tensor.name, tensor.datatype, tuple(tensor.shape), content))
-    return found
+    return [
+        Tensor(tensor.name, tensor.datatype, tuple(tensor.shape), raw[index] if raw else _typed_content(tensor))
+        for index, tensor in enumerate(request.inputs)
+    ]
 
 
 def _typed_content(tensor: Any) -> bytes:
-    """Return the bytes of a tensor sent as numbers."""
+    """Return the bytes of a tensor sent as numbers. Raises `InvalidRequest` for numbers in the field of another type."""
     fields = {"UINT8": "uint_contents", "INT16": "int_contents"}
     if tensor.datatype not in fields:
         return b""  # rejected for its type later
-    return content_of(tensor.name, tensor.datatype, getattr(tensor.contents, fields[tensor.datatype]))
+    wanted, filled = fields[tensor.datatype], [field.name for field, _ in tensor.contents.ListFields()]
+    if filled and wanted not in filled:
+        raise InvalidRequest(f"input {tensor.name[:40]!r} has numbers in {filled[0]}, want {wanted} for {tensor.datatype}")
+    return content_of(tensor.name, tensor.datatype, getattr(tensor.contents, wanted))
 
 
 def _versions_wanted(parameters: Any) -> Sequence[int]:

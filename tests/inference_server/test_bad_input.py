@@ -108,6 +108,17 @@ def shared_memory(request: Any) -> None:
     request.inputs[0].parameters["shared_memory_region"].string_param = "region"
 
 
+def one_in_shared_memory(request: Any) -> None:
+    shared_memory(request)
+    del request.raw_input_contents[0]
+
+
+def numbers_of_another_type(request: Any) -> None:
+    del request.raw_input_contents[:]
+    request.inputs[0].contents.uint_contents.extend([0] * 9)
+    request.inputs[1].contents.int64_contents.extend([0] * 27)
+
+
 def classified(request: Any) -> None:
     request.outputs.add(name="policy__0").parameters["classification"].int64_param = 2  # tritonclient's class_count
 
@@ -169,6 +180,8 @@ ROWS = [
     (one_raw, "2 inputs but 1 raw_input_contents"),
     (both_contents, "contents beside raw_input_contents"),
     (shared_memory, "shared memory is not supported"),
+    (one_in_shared_memory, "input 'state__0' has parameters; shared memory is not supported, send the bytes"),
+    (numbers_of_another_type, "input 'legal__1' has numbers in int64_contents, want int_contents for INT16"),
     (classified, "output 'policy__0' has the parameter 'classification'; want binary_data at most"),
     (to_shared_memory, "output 'policy__0' has the parameter 'shared_memory_region'; want binary_data at most"),
     (with_priority("int64_param", -1), "priority is -1, want 0"),
