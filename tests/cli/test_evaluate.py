@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from games.core import make
+from zerofleet.rpc.evaluation_client import EvaluationClient
 from zerofleet.storage.runs import RunPaths
 from zerofleet.supervisor.borrowed import served
 
@@ -90,6 +91,21 @@ def test_an_invalid_evaluate_request_is_rejected_with_one_error_line(zerofleet, 
     assert outcome.out == ""
     assert said in outcome.err
     assert len(outcome.err.splitlines()) == 1
+
+
+def test_the_wait_for_an_answer_is_an_option(zerofleet, monkeypatch):
+    waits = []
+
+    class Waiting(EvaluationClient):
+        def __init__(self, target: str, **options) -> None:
+            waits.append(options["timeout_s"])
+            super().__init__(target, **options)
+
+    monkeypatch.setattr("zerofleet.cli.commands.evaluate.EvaluationClient", Waiting)
+    for words in ((), ("--timeout", "600")):
+        assert zerofleet("evaluate", "tic_tac_toe", "--address", "127.0.0.1:1", *words).code == 2
+    assert waits == [60.0, 600.0]
+    assert zerofleet("evaluate", "tic_tac_toe", "--address", "127.0.0.1:1", "--timeout", "0").code == 2
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -46,6 +47,8 @@ async def _one(request: bytes, context: Any) -> bytes:
         raise Overloaded("try again later")
     if request == b"down":
         raise Unavailable("version 3 was not self-tested")
+    if request == b"search on":
+        await asyncio.Event().wait()
     if request == b"break":
         raise RuntimeError("inside")
     return dict(outgoing(())).get(REQUEST_ID, "").encode()
@@ -153,6 +156,16 @@ async def test_a_server_that_cannot_be_reached_is_named() -> None:
     assert type(error) is Unavailable
     assert str(error).startswith("x does not answer (UNAVAILABLE: ")
     assert str(error).endswith("is it running?")
+
+
+async def test_a_server_that_is_still_at_work_at_the_deadline_may_need_more_time() -> None:
+    async with serving() as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await channel.unary_unary(f"/{SERVICE}/One")(b"search on", timeout=0.001)
+    error = error_from(raised.value, target="x")
+    assert type(error) is Unavailable
+    assert str(error).startswith("x does not answer in time (")
+    assert str(error).endswith("is the time limit long enough?")
 
 
 async def test_a_flood_of_refusals_is_a_few_lines(lines: list[EventDict]) -> None:

@@ -13,7 +13,7 @@ import zerofleet as zf
 from games import GameError, make
 from zerofleet.contracts.opinions import MoveOpinion
 from zerofleet.contracts.wire.records_pb2 import GameRecord
-from zerofleet.errors import InvalidRequest, ModelNotFound, RunDirectoryError
+from zerofleet.errors import InvalidRequest, ModelNotFound, RunDirectoryError, Unavailable
 from zerofleet.library.runs import _stored_game
 from zerofleet.storage.runs import RunDirectory
 
@@ -48,6 +48,17 @@ def test_an_analysis_with_a_number_out_of_range_is_refused_by_its_name(fresh: zf
     (name,) = wrong
     with pytest.raises(InvalidRequest, match=f"{name}=.* is out of range; give 0 to "):
         zf.Model(fresh, 1).analyse("d1", **wrong)
+
+
+def test_an_analysis_waits_as_long_as_the_caller_allows(fresh: zf.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def address(run: zf.Run, versions: list[int]) -> str:
+        return "127.0.0.1:1"
+
+    monkeypatch.setattr(zf.Run, "address", address)
+    with pytest.raises(InvalidRequest, match=r"timeout_s=0\.0 is out of range; give seconds above 0, at most 86,400"):
+        zf.Model(fresh, 1).analyse("d1", simulations=0, timeout_s=0.0)
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1 does not answer"):
+        zf.Model(fresh, 1).analyse("d1", simulations=0, timeout_s=600.0)
 
 
 def test_a_stored_game_names_agents_models_and_moves() -> None:

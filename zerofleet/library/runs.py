@@ -24,7 +24,7 @@ from zerofleet.library.positions import Position
 from zerofleet.library.run_files import OpenRun
 from zerofleet.library.servers import KeptServer
 from zerofleet.library.times import time_of
-from zerofleet.rpc.evaluation_client import EvaluationClient
+from zerofleet.rpc.evaluation_client import ANSWER_S, EvaluationClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.search.block import LAST_SEED
 from zerofleet.search.deadline import MOST_SIMULATIONS
@@ -141,24 +141,39 @@ class Model:
     run: Run
     version: int
 
-    def analyse(self, moves: Sequence[str] | str = (), *, simulations: int | None = None, seed: int = 0) -> Opinion:
+    def analyse(
+        self,
+        moves: Sequence[str] | str = (),
+        *,
+        simulations: int | None = None,
+        seed: int = 0,
+        timeout_s: float = ANSWER_S,
+    ) -> Opinion:
         """Return prior, visits and value of each legal move after `moves`, best first, and the expected line.
 
         Args:
             moves: Moves from the start, `["d1", "d2"]` or `"d1, d2"`.
             simulations: Simulations of the search; 0 asks the network alone; None is the default of the game, 100 or 0.
             seed: Seed of the deal, where there is one, and of the search.
+            timeout_s: Longest wait for the answer of the server, in seconds.
 
         Raises:
             GameError: A move cannot be read or is not legal.
             ZerofleetError: `InvalidRequest` for a number out of range, `CorruptModel`, `ModelNotFound` (the version was
-                deleted), `Unavailable`.
+                deleted), `Unavailable`, also for a search that is not done in time.
         """
-        return background.wait_for(self._ask(*self._question(moves, simulations, seed)))
+        return background.wait_for(self._ask(*self._question(moves, simulations, seed), timeout_s=timeout_s))
 
-    async def analyse_async(self, moves: Sequence[str] | str = (), *, simulations: int | None = None, seed: int = 0) -> Opinion:
+    async def analyse_async(
+        self,
+        moves: Sequence[str] | str = (),
+        *,
+        simulations: int | None = None,
+        seed: int = 0,
+        timeout_s: float = ANSWER_S,
+    ) -> Opinion:
         """As `analyse`, for coroutines. Cancellation: the server drops the search."""
-        return await background.in_background(self._ask(*self._question(moves, simulations, seed)))
+        return await background.in_background(self._ask(*self._question(moves, simulations, seed), timeout_s=timeout_s))
 
     def _question(self, moves: Sequence[str] | str, simulations: int | None, seed: int) -> tuple[list[str], int, int]:
         """Return the moves as the server reads them, the simulations and the seed; raises `GameError`, `InvalidRequest`."""
@@ -169,9 +184,9 @@ class Model:
         budget = default_simulations(game.spec()) if simulations is None else simulations
         return move_names(game, actions, seed), budget, seed
 
-    async def _ask(self, moves: list[str], simulations: int, seed: int) -> Opinion:
+    async def _ask(self, moves: list[str], simulations: int, seed: int, *, timeout_s: float) -> Opinion:
         game, address = self.run.game, await self.run.address([self.version])
-        async with EvaluationClient(address, token=client_token(), tls=client_tls()) as client:
+        async with EvaluationClient(address, token=client_token(), tls=client_tls(), timeout_s=timeout_s) as client:
             return await client.evaluate(
                 game.spec().name,
                 moves,

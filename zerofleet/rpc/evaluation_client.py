@@ -17,18 +17,30 @@ from zerofleet.contracts.naming import CHAMPION_ALIAS
 from zerofleet.contracts.opinions import Opinion, opinion_from_wire
 from zerofleet.contracts.wire import evaluation_pb2 as wire
 from zerofleet.contracts.wire import evaluation_pb2_grpc as stubs
+from zerofleet.errors import InvalidRequest
 from zerofleet.rpc.channel_client import ChannelClient
 from zerofleet.rpc.failures import call_error
 from zerofleet.rpc.inference_channels import open_inference_channel
 from zerofleet.rpc.security.tls import PLAIN, Tls
 
-__all__ = ["EvaluationClient"]
+__all__ = ["ANSWER_S", "LONGEST_ANSWER_S", "EvaluationClient"]
+
+ANSWER_S = 60.0
+"""Time for an answer by default, in seconds."""
+LONGEST_ANSWER_S = 86_400.0
 
 
 class EvaluationClient(ChannelClient):
-    """Client of an inference server at `target` (`host:port` or `unix:/path`); create it inside its event loop."""
+    """Client of an inference server at `target` (`host:port` or `unix:/path`); create it inside its event loop.
 
-    def __init__(self, target: str, *, token: str | None = None, tls: Tls = PLAIN, timeout_s: float = 60.0) -> None:
+    `timeout_s` bounds the wait for an answer, at most `LONGEST_ANSWER_S`; raises `InvalidRequest` for another one.
+    """
+
+    def __init__(self, target: str, *, token: str | None = None, tls: Tls = PLAIN, timeout_s: float = ANSWER_S) -> None:
+        if not 0 < timeout_s <= LONGEST_ANSWER_S:
+            raise InvalidRequest(
+                f"timeout_s={timeout_s} is out of range; give seconds above 0, at most {LONGEST_ANSWER_S:,.0f}"
+            )
         super().__init__(target, open_inference_channel(target, tls), token, tls)
         self._timeout_s = timeout_s
         self._stub: stubs.EvaluationAsyncStub = stubs.EvaluationStub(self._channel)
@@ -46,7 +58,7 @@ class EvaluationClient(ChannelClient):
         """Return a model's evaluation of the position after `moves`, by default the champion's (`champion`, or 0).
 
         Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Unavailable`, and `Overloaded` when the
-        server is still overloaded after `timeout_s`.
+        server is still overloaded after the client's `timeout_s`; `Unavailable` also when a search takes longer.
         Cancellation: the server drops the search.
         """
         request = build_request(

@@ -68,6 +68,8 @@ def error_from(failure: FailedCall, *, target: str) -> ZerofleetError:
     """
     code, details, request_id = failure.code(), failure.details() or "", request_id_of(failure)
     cls = _ERRORS.get(code, ZerofleetError)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED and not request_id:  # of a server that is absent, or still at work
+        return Unavailable(f"{target} does not answer in time ({details}); is it running, and is the time limit long enough?")
     if cls is Unavailable and not request_id:
         return Unavailable(f"{target} does not answer ({code.name}: {details}); is it running?")
     if code is grpc.StatusCode.UNIMPLEMENTED:

@@ -18,7 +18,7 @@ from zerofleet.cli.options import GameName, Json, Parameters, RunDir, Seed, chos
 from zerofleet.cli.play.board import colour_board, player_name, player_style
 from zerofleet.contracts.opinions import Opinion
 from zerofleet.evaluators.opening import evaluating
-from zerofleet.rpc.evaluation_client import EvaluationClient
+from zerofleet.rpc.evaluation_client import ANSWER_S, LONGEST_ANSWER_S, EvaluationClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.search import SearchSettings
 from zerofleet.search.deadline import simulations_within
@@ -57,6 +57,10 @@ def evaluate(
     address: Annotated[
         str | None, typer.Option("--address", metavar="HOST:PORT", help="Inference server to use instead of that of a run.")
     ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option("--timeout", metavar="S", min=1.0, max=LONGEST_ANSWER_S, help="Longest wait for the server's answer."),
+    ] = ANSWER_S,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Seed = 0,
@@ -70,7 +74,7 @@ def evaluate(
     game = chosen_game(game_name, parameters)
     actions = read_moves(game, moves, seed)
     names = move_names(game, actions, seed)
-    question = _Question(game, actions, model, simulations or 0, limit_s, seed)
+    question = _Question(game, actions, model, simulations or 0, limit_s, seed, timeout)
     if address is not None:
         opinion = asyncio.run(question.ask(address))
     else:
@@ -99,6 +103,8 @@ class _Question:
     limit_s: float | None
     """Wall-clock time of the search; None for `simulations`."""
     seed: int
+    timeout_s: float
+    """Longest wait for the answer of the server."""
 
     async def ask_run(self, paths: RunPaths) -> Opinion:
         """Return the opinion of a run's model, whose server is started where none is up."""
@@ -111,7 +117,7 @@ class _Question:
 
         The evaluation service searches by simulations. By time the search is in this process, with the network of the server.
         """
-        async with EvaluationClient(address, token=client_token(), tls=client_tls()) as client:
+        async with EvaluationClient(address, token=client_token(), tls=client_tls(), timeout_s=self.timeout_s) as client:
             alone = await client.evaluate(
                 self.game.spec().name,
                 move_names(self.game, self.actions, self.seed),
