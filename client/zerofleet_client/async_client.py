@@ -66,7 +66,7 @@ class AsyncClient:
         game: str,
         moves: Sequence[str] = (),
         *,
-        parameters: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str | float] | None = None,
         model_version: int | Literal["champion"] = "champion",
         simulations: int = 0,
         seed: int = 0,

@@ -70,7 +70,7 @@ class Client:
         game: str,
         moves: Sequence[str] = (),
         *,
-        parameters: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str | float] | None = None,
         model_version: int | Literal["champion"] = "champion",
         simulations: int = 0,
         seed: int = 0,

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from zerofleet_client.contracts.champions import Champion
-from zerofleet_client.contracts.messages import build_request
+from zerofleet_client.contracts.messages import build_request, texts_of
 from zerofleet_client.contracts.opinions import Opinion, opinion_from_wire
 from zerofleet_client.contracts.promotions import Candidate, Rung, champion_from_wire
 from zerofleet_client.contracts.wire import evaluation_pb2, gatekeeper_pb2
@@ -58,7 +58,7 @@ def evaluate(
     game: str,
     moves: Sequence[str],
     *,
-    parameters: Mapping[str, str] | None,
+    parameters: Mapping[str, str | float] | None,
     model_version: int | Literal["champion"],
     simulations: int,
     seed: int,
@@ -67,7 +67,7 @@ def evaluate(
     request = build_request(
         evaluation_pb2.EvaluateRequest,
         game=game,
-        parameters=parameters or {},
+        parameters=texts_of(parameters),
         moves=moves,
         model_version=0 if model_version == "champion" else model_version,
         simulations=simulations,

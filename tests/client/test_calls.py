@@ -37,6 +37,8 @@ async def test_an_error_of_the_server_has_its_class_and_text(connect, wire, libr
         ({"moves": ["a1", "a1"]}, library.InvalidRequest, "move 2"),
         ({"model_version": 9}, library.ModelNotFound, "version 9"),
         ({"simulations": -1}, library.InvalidRequest, "cannot be sent"),
+        ({"moves": [4]}, library.InvalidRequest, "moves is .4., want a list of texts"),
+        ({"parameters": {"rows": 5}}, library.InvalidRequest, "no parameter rows"),
         ({"timeout_s": 0.0}, library.ConfigurationError, "more than 0 seconds"),
     ):
         with pytest.raises(error, match=text):

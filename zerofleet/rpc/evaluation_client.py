@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from zerofleet.contracts.messages import build_request
+from zerofleet.contracts.messages import build_request, texts_of
 from zerofleet.contracts.naming import CHAMPION_ALIAS
 from zerofleet.contracts.opinions import Opinion, opinion_from_wire
 from zerofleet.contracts.wire import evaluation_pb2 as wire
@@ -50,7 +50,7 @@ class EvaluationClient(ChannelClient):
         game: str,
         moves: Sequence[str] = (),
         *,
-        parameters: Mapping[str, str] | None = None,
+        parameters: Mapping[str, str | float] | None = None,
         model_version: int | Literal["champion"] = CHAMPION_ALIAS,
         simulations: int = 0,
         seed: int = 0,
@@ -64,7 +64,7 @@ class EvaluationClient(ChannelClient):
         request = build_request(
             wire.EvaluateRequest,
             game=game,
-            parameters=parameters or {},
+            parameters=texts_of(parameters),
             moves=moves,
             model_version=0 if model_version == CHAMPION_ALIAS else model_version,
             simulations=simulations,
