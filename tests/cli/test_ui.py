@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import socket
 import subprocess
 import sys
@@ -32,8 +33,8 @@ class Started:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def terminate(self) -> None:
-        self.ends.append("SIGTERM")
+    def send_signal(self, number: signal.Signals) -> None:
+        self.ends.append(number.name)
 
     def wait(self, timeout: float | None) -> int:
         match step := self.course.pop(0):
@@ -92,6 +93,12 @@ def test_ctrl_c_ends_the_service_in_order_and_a_start_with_code_130(zerofleet, t
     outcome = zerofleet("ui", "--runs", str(tmp_path))
     assert (outcome.code, ends) == (code, ["SIGTERM"])
     assert "Traceback" not in outcome.err
+
+
+def test_a_second_ctrl_c_cuts_the_drains_of_the_service_short(zerofleet, tmp_path, started):
+    ends = started("listens", "interrupted", "interrupted", 1).ends
+    assert zerofleet("ui", "--runs", str(tmp_path)).code == 1
+    assert ends == ["SIGTERM", "SIGINT"]
 
 
 @pytest.mark.slow

@@ -36,11 +36,13 @@ async def serve(service: Service) -> None:
     async def hangs() -> None:
         await asyncio.Event().wait()
 
+    async def waits() -> None:
+        await asyncio.to_thread(sys.stdin.readline)
+
     service.on_drain("intake", intake)
-    if mode == "drain_fails":
-        service.on_drain("fails", fails)
-    if mode == "drain_hangs":
-        service.on_drain("hangs", hangs)
+    further = {"drain_fails": fails, "drain_hangs": hangs, "drain_waits": waits}
+    if mode in further:
+        service.on_drain(mode, further[mode])
     service.on_drain("flush", lambda: say("flush"))
     service.ready("unix:/x")
     if mode == "fails_later":

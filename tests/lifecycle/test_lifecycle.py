@@ -18,6 +18,8 @@ from zerofleet.service.lifecycle import Drain, Service, serve_until_drained
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.process_start import start_ticks
 from zerofleet.service.settings import ServiceSettings
+from zerofleet.storage.run_paths import RunPaths
+from zerofleet.supervisor.leftovers import end_leftovers
 
 PROGRAM = Path(__file__).with_name("service_process.py")
 
@@ -139,6 +141,36 @@ async def test_a_second_signal_cancels_at_once() -> None:
         await asyncio.Event().wait()
 
     assert await serve(main, grace_s=60) == 1
+
+
+async def test_a_repeated_sigterm_leaves_a_supervised_service_its_grace_time() -> None:
+    saved = asyncio.Event()
+
+    async def main(service: Service) -> None:
+        async def save() -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            for _ in range(20):  # turns of the loop in which the signal is handled
+                await asyncio.sleep(0)
+            saved.set()
+
+        service.on_drain("learner", save)
+        service.ready()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await saved.wait()
+
+    assert await serve(main, grace_s=60, parent_pid=os.getppid()) == 0
+    assert saved.is_set()
+
+
+async def test_ctrl_c_after_sigterm_cancels_a_supervised_service() -> None:
+    async def main(service: Service) -> None:
+        service.ready()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await service.stopping.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    assert await serve(main, grace_s=60, parent_pid=os.getppid()) == 1
 
 
 async def test_two_signals_at_the_same_time_cancel_after_the_drains() -> None:
@@ -331,7 +363,7 @@ async def test_a_metrics_port_in_use_is_refused_with_a_clear_message(capsys: pyt
 @asynccontextmanager
 async def process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     pipe = asyncio.subprocess.PIPE
-    child = await asyncio.create_subprocess_exec(sys.executable, str(PROGRAM), *arguments, stdout=pipe, stderr=pipe)
+    child = await asyncio.create_subprocess_exec(sys.executable, str(PROGRAM), *arguments, stdin=pipe, stdout=pipe, stderr=pipe)
     try:
         yield child
     finally:
@@ -393,15 +425,19 @@ async def test_a_service_without_its_parent_does_not_start() -> None:
     assert child.returncode == 1
 
 
-@pytest.mark.slow
-async def test_a_service_ends_with_its_parent() -> None:
-    """The parent here is a process that starts the service, passes its output through and is killed."""
+async def parent_of_a_service(*arguments: str) -> asyncio.subprocess.Process:
+    """Start a process that starts the service and passes its input and output through."""
     starts = (
         "import os, subprocess, sys; "
-        f"subprocess.run([sys.executable, {str(PROGRAM)!r}, '--parent-pid', str(os.getpid())], check=False)"
+        f"subprocess.run([sys.executable, {str(PROGRAM)!r}, '--parent-pid', str(os.getpid()), *sys.argv[1:]], check=False)"
     )
     pipe = asyncio.subprocess.PIPE
-    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", starts, stderr=pipe)
+    return await asyncio.create_subprocess_exec(sys.executable, "-c", starts, *arguments, stdin=pipe, stderr=pipe)
+
+
+@pytest.mark.slow
+async def test_a_service_ends_with_its_parent() -> None:
+    parent = await parent_of_a_service()
     await until_logged(parent, "service.ready")
     parent.kill()
     await parent.wait()
@@ -409,3 +445,35 @@ async def test_a_service_ends_with_its_parent() -> None:
     rest = await asyncio.wait_for(parent.stderr.read(), timeout=20)
     assert b'"signal": "SIGTERM"' in rest
     assert b"service.ended" in rest
+
+
+@pytest.mark.slow
+async def test_a_stop_of_all_processes_and_then_the_supervisors_own_leave_the_drains_of_a_service_their_time() -> None:
+    async with process("--mode", "drain_waits", "--parent-pid", str(os.getpid())) as child:
+        await until_logged(child, "service.ready")
+        child.terminate()
+        await until_logged(child, '"again": false')
+        child.terminate()
+        await until_logged(child, '"again": true')
+        out, _ = await asyncio.wait_for(child.communicate(b"saved\n"), timeout=20)
+    assert child.returncode == 0
+    assert "flush" in out.decode()
+
+
+@pytest.mark.slow
+async def test_the_next_supervisor_leaves_the_services_of_a_killed_one_their_time_to_drain(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    parent = await parent_of_a_service("--mode", "drain_waits", "--announce", str(paths.announce("trainer")))
+    await until_logged(parent, "service.ready")
+    parent.kill()
+    await until_logged(parent, '"again": false')
+    ending = asyncio.create_task(asyncio.to_thread(end_leftovers, paths))
+    await until_logged(parent, '"again": true')
+    assert parent.stdin is not None
+    assert parent.stderr is not None
+    parent.stdin.write(b"saved\n")
+    rest = await asyncio.wait_for(parent.stderr.read(), timeout=20)
+    assert len(await ending) == 1
+    await parent.wait()
+    assert b'"drain": "flush"' in rest
+    assert b'"exit_code": 0' in rest

@@ -16,6 +16,8 @@
 On SIGTERM or SIGINT readiness turns false at once, `service.stopping` is set, the drains run one after another, then
 `serve` has the rest of the grace time to return. The end of the grace time cancels; so does a second signal, after which the
 drains have `LAST_DRAINS_S` together. They have no more after a failure of `serve` either: what they wait for may have ended.
+A supervised service (`parent_pid`) ignores a repeated SIGTERM: a stop of all processes of a machine, and the death of the
+supervisor, send one beside the supervisor's own, and a supervisor that cannot wait kills.
 
 Exit codes: 0 shut down on request; 2 failed to start (standard error gives the reason: one line, or the place in a game's
 rules that is at fault); 1 failed later, did not drain, or lost its device, at the start too, which a restart mends.
@@ -256,8 +258,9 @@ def _on_end(hurry: asyncio.Event, work: asyncio.Task[None]) -> None:
 
 
 def _on_signal(service: Service, number: signal.Signals, work: asyncio.Task[None], hurry: asyncio.Event) -> None:
-    log.info("service.signal", signal=number.name, again=service.stopping.is_set())
-    if service.stopping.is_set():
+    is_again, is_supervised = service.stopping.is_set(), service.settings.parent_pid != 0
+    log.info("service.signal", signal=number.name, again=is_again)
+    if is_again and not (is_supervised and number is signal.SIGTERM):
         hurry.set()
         work.cancel()
     service.stopping.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,8 +77,8 @@ def _checked(run_dir: Path | None, runs: Path) -> list[str]:
 def _until_end(command: list[str]) -> int:
     """Run the service and print its address once it listens; return its exit code.
 
-    Ctrl-C reaches this process alone, which sends SIGTERM: the service ends in order, or without a traceback while it starts.
-    Raises `KeyboardInterrupt` in the latter case.
+    Ctrl-C reaches this process alone, which sends SIGTERM: the service ends in order, or without a traceback while it starts. A
+    second Ctrl-C cuts its drains short. Raises `KeyboardInterrupt` in the latter case.
     """
     address, is_interrupted = "", False
     folder = tempfile.TemporaryDirectory(prefix="zerofleet-")
@@ -91,7 +92,8 @@ def _until_end(command: list[str]) -> int:
                     folder.cleanup()  # now, as a signal that ends this process would leave it
                     screen.note(f"serving {address} until Ctrl-C")
             except KeyboardInterrupt:
-                process.terminate()
+                # A supervised service ignores a second SIGTERM.
+                process.send_signal(signal.SIGINT if is_interrupted else signal.SIGTERM)
                 is_interrupted = True
             else:
                 if is_interrupted and not address:
