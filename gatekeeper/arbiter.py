@@ -100,16 +100,17 @@ class Arbiter:
         return candidate
 
     async def promote(self, version: int, *, reason: str, without_self_test: bool = False) -> Champion:
-        """Make a version the champion regardless of its results; no effect on the present champion.
+        """Make a version the champion regardless of its results; no effect on a champion that is confirmed.
 
+        A champion on trial, or without a verdict, is written again with the operator's reason, which confirms it.
         `without_self_test` accepts a version that no inference server has loaded while none is reachable; the stored reason
         notes it. A reason that begins as those of rollbacks or of promotions at once is stored after "by hand". Raises
         `ModelNotFound`, `CorruptModel`, `StaleEpoch`, `Unavailable`.
         Cancellation: the promotion is either complete and announced or has no effect.
         """
         async with self._crew.pointer.command():
-            champion = self._crew.pointer.champion
-            if champion is not None and champion.version == version:
+            champion, confirmed = self._crew.pointer.champion, self._crew.confirmed
+            if champion is not None and confirmed is not None and champion.version == version == confirmed.version:
                 return champion
             reason = f"by hand: {reason}" if reason.startswith((ROLLBACK, AT_ONCE)) else reason or "promoted by hand"
             champion = await self._crew.promoter.crown(version, reason=reason, without_self_test=without_self_test)

@@ -42,6 +42,13 @@ def test_the_line_keeps_the_promotion_of_a_champion_and_not_the_rollback_to_it()
     assert [champion.epoch for champion in line_of(history(1, 2, 3, -2))] == [1, 2]
 
 
+def test_a_champion_that_is_promoted_again_takes_its_own_place_and_is_rolled_back_to_the_one_before():
+    again = history(1, 2, 2)
+    assert [champion.epoch for champion in line_of(again)] == [1, 3]
+    assert previous_version(again) == 1
+    assert line(1, 2, 2, -1) == [1]
+
+
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=12), st.data())
 def test_the_last_of_the_line_is_the_champion(versions, data):
     versions = [v for i, v in enumerate(versions) if i == 0 or v != versions[i - 1]]

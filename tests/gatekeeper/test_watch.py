@@ -226,6 +226,32 @@ async def test_a_version_promoted_by_hand_is_confirmed_and_its_measurement_void(
         assert gate.pointer.champion.version == 2
 
 
+async def test_a_champion_on_trial_that_is_promoted_by_hand_is_confirmed_and_its_measurement_void(open_watch, inference, pause):
+    inference.stubborn = {2}
+    async with open_watch() as gate:
+        for _ in range(2):
+            await gate.offer()
+        champion = await gate.client.promote(MODEL, 2, reason="I know better")
+        assert (champion.version, champion.reason) == (2, "I know better")
+        pause.set()
+        await gate.until(lambda: not gate.ledger.boards("gate"))
+        second = gate.ledger.candidate(2)
+        assert (second.status, second.reason) == (PROMOTED, "I know better")
+        assert await gate.client.promote(MODEL, 2, reason="once more") == champion
+        assert line(gate) == [1, 2, 2]
+        assert (await gate.client.rollback(MODEL, reason="I was wrong")).version == 1
+
+
+async def test_a_champion_without_a_verdict_that_is_promoted_by_hand_is_the_next_reference(open_watch):
+    async with open_watch(max_pairs=1) as gate:
+        for _ in range(2):
+            await gate.offer()
+        assert (await measured(gate, 2))[0].status is UNPROVEN
+        await gate.client.promote(MODEL, 2, reason="good enough")
+        third = await gate.offer()
+        assert third.reason == "promoted at once, measured against version 2 afterwards"
+
+
 async def test_a_promotion_by_hand_holds_although_its_verdict_could_not_be_noted(open_watch, inference, pause, monkeypatch):
     inference.stubborn = {2}
     async with open_watch() as gate:

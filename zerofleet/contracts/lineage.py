@@ -3,6 +3,8 @@
     history   1   2   3   4   rollback to 2   5
     line      1   2                           5      as if 3 and 4 had never been promoted
 
+A champion that is promoted again takes its own place in the line, so that a rollback goes to the one before it.
+
 A champion is *confirmed* unless it was promoted at once and not (yet) found as strong as its reference: the first champion,
 winners of a gate match, versions that passed their measurement, and those promoted by hand. A measurement compares with the
 last confirmed champion, and a rollback returns to it, so that several small losses cannot add up unnoticed.
@@ -41,13 +43,15 @@ UNCONFIRMED = tuple(
 
 
 def line_of(history: Sequence[Champion]) -> list[Champion]:
-    """Return the champions that were not rolled back, oldest first, each as it was promoted; the last one's version plays."""
+    """Return the champions that were not rolled back, oldest first, each as last promoted; the last one's version plays."""
     line: list[Champion] = []
     for champion in history:
         if champion.reason.startswith(ROLLBACK) and any(champion.version == former.version for former in line[:-1]):
             line.pop()
             while line[-1].version != champion.version:
                 line.pop()
+        elif line and line[-1].version == champion.version:
+            line[-1] = champion
         else:
             line.append(champion)
     return line
