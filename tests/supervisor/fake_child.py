@@ -3,7 +3,7 @@
     fake_child.py NAME NOTES ANNOUNCE BEHAVIOUR
 
 BEHAVIOUR: good, dies (after announcing), fails_once (with a reason, as a service does), refuses (exit code 2), deaf
-(ignores SIGTERM), dies_once
+(ignores SIGTERM), dies_once, drains (from SIGTERM to SIGUSR1)
 """
 
 import json
@@ -25,12 +25,16 @@ def starts() -> int:
 
 
 def on_sigterm(*_: object) -> None:
+    if behaviour == "drains":
+        note("drains")
+        signal.sigwait({signal.SIGUSR1})
     note("ends")
     announce.unlink()
     sys.exit(0)
 
 
 crash = os.environ.get("ZEROFLEET_TEST_CRASH_AT", "nowhere")
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "deaf" else on_sigterm)
 note(f"starts crash={crash}")
 first = starts() == 1

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import errno
 import io
+import json
 import os
 import shutil
 import signal
@@ -68,7 +69,11 @@ async def supervising(
 
 
 async def until_ready(notes: Path, children: int) -> None:
-    while not (notes.exists() and notes.read_text().count("ready") >= children):  # noqa: ASYNC110, ASYNC240
+    await until(lambda: notes.exists() and notes.read_text().count("ready") >= children)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 
@@ -220,6 +225,50 @@ async def test_a_child_that_is_given_up_ends_the_run_and_all_children(
     assert not failure.is_refusal
     assert out.getvalue().count("restarting") == 4
     assert ends(notes) == ["inference"]
+
+
+@pytest.mark.slow
+async def test_the_first_signal_after_a_child_was_given_up_lets_the_others_drain(
+    directory: RunDirectory, plan: Plan, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_module, "MAX_QUICK_DEATHS", 1)
+    out, plans = io.StringIO(), [plan("trainer", "drains"), plan("worker-0", "good")]
+    async with supervising(directory, plans, out) as ended:
+        await until_ready(notes, 2)
+        trainer, worker = (json.loads(one.announce.read_bytes())["pid"] for one in plans)
+        os.kill(worker, signal.SIGKILL)
+        await until(lambda: "trainer drains" in notes.read_text())
+        os.kill(os.getpid(), signal.SIGINT)
+        await until(lambda: "SIGINT" in out.getvalue())
+        os.kill(trainer, signal.SIGUSR1)
+    failure, _ = ended.result()
+    assert failure is not None
+    assert "SIGINT: stopping the services; once more to kill them" in out.getvalue()
+    assert ends(notes) == ["trainer"]
+
+
+async def test_the_history_of_a_run_that_was_stopped_for_an_hour_goes_on_at_its_pace(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock_s, rows_at_s = 0.0, []
+    passing_s = [1.0, 1.0, 1.0, 3600.0, *[1.0] * 20]
+
+    class Watcher:
+        async def look(self, left_s: float | None) -> Readings:
+            nonlocal clock_s
+            if not passing_s:
+                raise asyncio.CancelledError
+            clock_s += passing_s.pop(0)
+            return Readings()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: clock_s)
+    monkeypatch.setattr(module, "History", lambda *_: SimpleNamespace(write=lambda now: rows_at_s.append(clock_s)))
+    supervisor = Supervisor(
+        RunRequest("tic_tac_toe", directory.paths.root, preset="tiny"), directory, [], Console(file=io.StringIO())
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await supervisor._watch(Watcher())
+    assert rows_at_s == [1.0, 3603.0, 3604.0, 3613.0, 3623.0]
 
 
 @pytest.mark.slow

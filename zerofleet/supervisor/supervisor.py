@@ -141,7 +141,8 @@ class Supervisor:
         self._console = console
         self._keyboard = keyboard
         self._children = [Child(plan, self._tell) for plan in plans]
-        self._stop = asyncio.Event()
+        self._end = asyncio.Event()  # of the run: `stop` was called, or a service was given up
+        self._is_stopped = False
         self._hurry = asyncio.Event()
         self._failure: GaveUp | None = None
         self._presenter: Presenter | None = None
@@ -166,12 +167,13 @@ class Supervisor:
 
     def stop(self, reason: str) -> None:
         """Drain the services, or kill what has not ended at the second call; `reason` is shown. In the event loop of `run`."""
-        if self._stop.is_set():
+        if self._is_stopped:
             self._tell(f"{reason} again: killing the remaining services")
             self._hurry.set()
         else:
             self._tell(f"{reason}: stopping the services; once more to kill them")
-        self._stop.set()
+        self._is_stopped = True
+        self._end.set()
 
     async def _run_services(self) -> None:
         paths = self._directory.paths
@@ -198,13 +200,13 @@ class Supervisor:
                 self._tell(f"the run continues without {child.name}: {failure}")
                 return
             self._failure = self._failure or failure
-            self._stop.set()
+            self._end.set()
 
     async def _until_end(self) -> None:
         """Wait until the time is up, `stop` is called or a service is given up."""
         try:
             async with asyncio.timeout(self._request.duration_s):
-                await self._stop.wait()
+                await self._end.wait()
         except TimeoutError:
             self._tell("the time is up; finishing")
 
@@ -237,7 +239,7 @@ class Supervisor:
             self._show()
             self._tell_pages()
             if loop.time() >= next_line_s:
-                next_line_s += HISTORY_EVERY_S
+                next_line_s = max(next_line_s + HISTORY_EVERY_S, loop.time())
                 history.write(self._last)
             next_look_s = max(next_look_s + LOOK_EVERY_S, loop.time())
             await asyncio.sleep(next_look_s - loop.time())
