@@ -16,7 +16,7 @@ from zerofleet.errors import ZerofleetError
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Numbers, Overview, describe
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
-from zerofleet.supervisor.attached import AttachedService
+from zerofleet.supervisor.attached import AttachedService, attach
 from zerofleet.supervisor.borrowed import as_reached
 from zerofleet.supervisor.observer import Observer
 from zerofleet.supervisor.overview import ServiceFile, latest_numbers, live_services
@@ -107,7 +107,7 @@ class _Services:
         gatekeeper = next((one.address for one in found if one.name == "gatekeeper"), self._address)
         if self._observer is not None and gatekeeper == self._address and all(one.name in known for one in found):
             return self._observer
-        self._services += [AttachedService(self._run.paths, one) for one in found if one.name not in known]
+        attach(self._services, self._run.paths, found)
         self._address = gatekeeper
         await self._gatekeeper.aclose()
         client = GatekeeperClient(

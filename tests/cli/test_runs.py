@@ -181,11 +181,28 @@ def test_an_attached_service_that_ends_is_seen(folder):
     announce(run, "trainer", os.getpid())
 
     async def look():
-        gatekeeper, observer = command._observer(overview(run))
+        gatekeeper, look_at = command._observer(overview(run))
         async with gatekeeper:
-            before = (await observer.look(None)).services
+            before = (await look_at()).services
             RunPaths(run).announce("trainer").unlink()
-            return before, (await observer.look(None)).services
+            return before, (await look_at()).services
 
     (before,), (after,) = asyncio.run(look())
     assert (before.state, after.state, after.memory_bytes) == (ChildState.READY, ChildState.ENDED, 0)
+
+
+def test_a_service_that_becomes_ready_after_the_start_of_status_is_shown(folder):
+    run = folder / "one"
+    announce(run, "trainer", os.getpid())
+
+    async def look():
+        gatekeeper, look_at = command._observer(overview(run))
+        async with gatekeeper:
+            before = await look_at()
+            announce(run, "inference_server", os.getpid())
+            announce(run, "worker-0", os.getpid())
+            return before, await look_at()
+
+    before, after = asyncio.run(look())
+    assert [service.name for service in before.services] == ["trainer"]
+    assert [service.name for service in after.services] == ["inference_server", "trainer", "worker-0"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from zerofleet.service.compilation_note import Compilation, note_path, read_note
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.child import ChildState
-from zerofleet.supervisor.overview import ServiceFile, live_service, live_services
+from zerofleet.supervisor.overview import ServiceFile, live_service
 
 __all__ = ["AttachedService", "attach"]
 
@@ -57,6 +58,8 @@ class AttachedService:
         return time.monotonic() - (time.time() - self._found.started_at_s) if self._found is not None else time.monotonic()
 
 
-def attach(paths: RunPaths) -> list[AttachedService]:
-    """Return the live services of a run."""
-    return [AttachedService(paths, found) for found in live_services(paths)]
+def attach(services: list[AttachedService], paths: RunPaths, found: Iterable[ServiceFile]) -> None:
+    """Add the live services of a run that `services` lacks, in the order of names; for an observer of the list."""
+    known = {service.name for service in services}
+    services += [AttachedService(paths, one) for one in found if one.name not in known]
+    services.sort(key=lambda service: service.name)

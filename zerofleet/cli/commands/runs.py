@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,12 +23,12 @@ from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
 from zerofleet.storage.run_lookup import named_run
 from zerofleet.storage.run_paths import RUNS
-from zerofleet.supervisor.attached import attach
+from zerofleet.supervisor.attached import AttachedService, attach
 from zerofleet.supervisor.borrowed import as_reached
 from zerofleet.supervisor.keyboard import terminal_keyboard
 from zerofleet.supervisor.lines import progress_line
 from zerofleet.supervisor.observer import Observer
-from zerofleet.supervisor.overview import Overview, overview
+from zerofleet.supervisor.overview import Overview, live_services, overview
 from zerofleet.supervisor.presenter import presenter
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.screen import Title
@@ -88,16 +88,24 @@ def status(
         asyncio.run(_follow(found))
 
 
-def _observer(found: Overview, say: Callable[[str], None] = screen.note) -> tuple[GatekeeperClient, Observer]:
-    """Return an observer of a live run, and the client that it uses; called inside the event loop.
+def _observer(
+    found: Overview, say: Callable[[str], None] = screen.note
+) -> tuple[GatekeeperClient, Callable[[], Awaitable[Readings]]]:
+    """Return a function that reads a live run, with services that became ready since, and the client that it uses.
 
-    `say` reports each verdict.
+    Called inside the event loop. `say` reports each verdict.
     """
     model = model_name(make(found.header.game, **found.header.parameters))
     address = next((one.address for one in found.services if one.name == "gatekeeper"), found.paths.gatekeeper_address)
     gatekeeper = GatekeeperClient(as_reached(address), token=client_token(), tls=client_tls(), timeout_s=10.0)
-    services, root = attach(found.paths), found.paths.root
-    return gatekeeper, Observer(services, gatekeeper, model, say, directory=root, began_at_s=_began_at_s(found))
+    services: list[AttachedService] = []
+    observer = Observer(services, gatekeeper, model, say, directory=found.paths.root, began_at_s=_began_at_s(found))
+
+    def look() -> Awaitable[Readings]:
+        attach(services, found.paths, live_services(found.paths))
+        return observer.look(None)
+
+    return gatekeeper, look
 
 
 def _began_at_s(found: Overview) -> float:
@@ -107,11 +115,11 @@ def _began_at_s(found: Overview) -> float:
 
 async def _look_twice(found: Overview) -> Readings:
     """Return a reading with rates, which need two."""
-    gatekeeper, observer = _observer(found)
+    gatekeeper, look = _observer(found)
     async with gatekeeper:
-        await observer.look(None)
+        await look()
         await asyncio.sleep(LOOK_EVERY_S)
-        return await observer.look(None)
+        return await look()
 
 
 async def _follow(found: Overview) -> None:
@@ -119,13 +127,13 @@ async def _follow(found: Overview) -> None:
     title, began_at_s = Title(found.header.game, found.header.preset, str(found.paths.root), None), _began_at_s(found)
     with presenter(screen.out(), title, terminal_keyboard()) as page:
         # A note on standard error would be written over the page.
-        gatekeeper, observer = _observer(found, lambda text: page.tell(time.time() - began_at_s, text))
+        gatekeeper, look = _observer(found, lambda text: page.tell(time.time() - began_at_s, text))
         async with gatekeeper:
-            now = await observer.look(None)
+            now = await look()
             while any(service.memory_bytes for service in now.services):
                 page.show(now)
                 await asyncio.sleep(LOOK_EVERY_S)
-                now = await observer.look(None)
+                now = await look()
     screen.note(f"the services of {found.paths.root} have ended")
 
 
