@@ -166,7 +166,8 @@ class Referee:
     ) -> Decision:
         """Play a match with `lead` games at its start and up to `slots` later."""
         version, match_id = board.terms.players[0].version or 0, board.terms.match_id
-        self._show(version, board)
+        ended = Counter(map(_outcome, board.results()))
+        self._show(version, board, ended)
         settings = replace(
             MatchSettings.recorded(board.terms.play or model_play(self._settings.gate)),
             slots=min(slots, board.terms.max_groups * board.terms.games_per_group),
@@ -175,7 +176,7 @@ class Referee:
         )
         play = settings.terms(self._game.spec())
         log.info("match.begun", version=version, match=match_id, known_results=len(board.results()), **play)
-        record = partial(self._record, version, board, valid)
+        record = partial(self._record, version, board, ended, valid)
         try:
             outcome = await play_match(
                 board, self._rule_of(board), evaluator, settings=settings, make_agent=self._make_agent, record=record
@@ -190,18 +191,21 @@ class Referee:
     def _rule_of(self, board: Scoreboard) -> StoppingRule:
         return self._trial_rule if board.terms.match_id.startswith(TRIAL_MATCH) else self._rule
 
-    async def _record(self, version: int, board: Scoreboard, valid: Callable[[], bool], result: GameResult) -> None:
+    async def _record(
+        self, version: int, board: Scoreboard, ended: Counter[str], valid: Callable[[], bool], result: GameResult
+    ) -> None:
         if not valid():
             raise ChampionChanged
         await self._ledger.record(result)
         crash_point("gatekeeper_after_result")
-        metrics.GATE_GAMES.labels(result=_outcome(result)).inc()
-        self._show(version, board)
+        outcome = _outcome(result)
+        metrics.GATE_GAMES.labels(result=outcome).inc()
+        ended[outcome] += 1
+        self._show(version, board, ended)
 
-    def _show(self, version: int, board: Scoreboard) -> None:
-        """Export the state of the match: all its games, and the test over those that count already."""
+    def _show(self, version: int, board: Scoreboard, ended: Counter[str]) -> None:
+        """Export the state of the match: all its games by outcome (`ended`), and the test over those that count already."""
         metrics.GATE_CANDIDATE.set(version)
-        ended = Counter(_outcome(result) for result in board.results())
         for outcome in ("win", "draw", "loss"):
             metrics.GATE_MATCH_GAMES.labels(result=outcome).set(ended[outcome])
         rule, standing = self._rule_of(board), board.standing()

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from games.core import make
+from zerofleet.cli import screen
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.strength.matches import FixedGames, MatchTerms, Player, SeatTally, Standing, summarise
 
@@ -232,6 +233,7 @@ def test_an_interrupted_match_shows_the_result_so_far(zerofleet, tmp_path, monke
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(match_command, "_remark", interrupt)
+    monkeypatch.setattr(screen, "PLAIN_LINE_INTERVAL_S", 0.0)
     former = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores it
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, former))
     words = ("match", "perfect", "random", "--game", "tic_tac_toe", "--games", "4000", *(["--json"] if as_json else []))

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 from games import core
 from games.core import make
@@ -65,6 +66,17 @@ def test_a_long_task_prints_plain_progress_lines_without_a_terminal(monkeypatch,
         meter.advance(2)
         meter.advance(3, "3 won")
     assert capsys.readouterr().err == "games: 5/10 3 won\n"
+
+
+def test_a_remark_beside_a_bar_is_made_only_when_it_is_due(monkeypatch):
+    clock = iter([0.0, 0.05, 0.2, 0.25])
+    monkeypatch.setattr(screen.time, "monotonic", lambda: next(clock))
+    progress, made = Progress(console=Console(file=io.StringIO())), []
+    meter = screen.Meter("games", 10, progress)
+    for remark in ("first", "second", "third"):
+        meter.advance(remark=lambda remark=remark: made.append(remark) or remark)
+    assert made == ["second"]
+    assert (progress.tasks[0].completed, progress.tasks[0].description) == (3, "games second")
 
 
 @pytest.mark.parametrize(

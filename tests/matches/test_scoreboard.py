@@ -1,5 +1,5 @@
 from dataclasses import replace
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 from hypothesis import given
@@ -16,6 +16,7 @@ from zerofleet.strength.matches import (
     Opening,
     Player,
     Scoreboard,
+    SeatTally,
     SequentialTest,
     ShareOfPoints,
     Standing,
@@ -23,6 +24,7 @@ from zerofleet.strength.matches import (
     points,
     seatings,
 )
+from zerofleet.strength.matches.scoreboard import DRAW_TOLERANCE
 from zerofleet.strength.ratings import Sprt
 
 
@@ -57,6 +59,50 @@ def test_the_standing_counts_wins_draws_and_losses_by_seat(board, results):
     assert standing.total.draws == sum(share == 0.5 for share in by_hand)
     assert sum(standing.pentanomial) == 8
     assert board.exhausted
+
+
+def counted_again(board, groups):
+    """Return the standing after a number of groups, counted from their results."""
+    results, size = board.counted_results(groups), board.terms.games_per_group
+    seats = {seating: SeatTally() for seating in board.terms.seatings}
+    for result in results:
+        best = [player for player, score in zip(result.seating, result.scores, strict=True) if score >= 1.0 - DRAW_TOLERANCE]
+        full = 0 if not best else 1 if 0 in best else -1
+        seats[result.seating].add(points(result.seating, result.scores), full)
+    shares = [points(result.seating, result.scores) for result in results]
+    return Standing(tuple(sum(shares[first : first + size]) / size for first in range(0, len(shares), size)), seats)
+
+
+@given(st.integers(2, 3), st.data())
+def test_the_standing_after_each_number_of_groups_is_that_of_their_results_to_the_last_bit(seats, data):
+    game = make("tic_tac_toe") if seats == 2 else make("take_six", players=3)
+    players = (Player.model(1), Player.model(2))
+    board = Scoreboard(MatchTerms("m", game, players, seed=7, opening_plies=2, max_groups=6))
+    pairings = data.draw(st.permutations(list(board.open_pairings())))
+    score = st.floats(-1.0, 1.0, width=32)
+    for pairing in pairings[: data.draw(st.integers(0, len(pairings)))]:
+        names = tuple(player.name for player in pairing.players)
+        scores = tuple(data.draw(st.lists(score, min_size=seats, max_size=seats)))
+        board.restore(GameResult("m", pairing.group, pairing.seating, names, (), scores))
+        assert board.standing() == counted_again(board, None)
+    for groups in range(board.groups + 1):
+        assert board.standing(groups) == counted_again(board, groups)
+
+
+def test_a_change_of_a_standing_leaves_later_ones_as_they_are(board, results):
+    for result in results:
+        board.record(result)
+    before = board.standing()
+    next(iter(board.standing().seats.values())).add(1.0, 1)
+    assert board.standing() == before
+
+
+def test_a_game_is_counted_once_however_often_a_rule_is_applied(board, results):
+    with patch.object(SeatTally, "add", autospec=True, side_effect=SeatTally.add) as counted:
+        for result in results:
+            board.record(result)
+            assert (decide(board, FixedGames()) is None) is not board.exhausted
+    assert counted.call_count == len(results)
 
 
 def test_a_duplicate_changes_nothing(board, results):

@@ -11,7 +11,7 @@ import functools
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Meter", "emit_json", "emit_value", "error", "meter", "note", "out", "share_bar", "table", "value_bar"]
 
 PLAIN_LINE_INTERVAL_S = 5.0  # between progress lines when standard error is not a terminal
+BAR_INTERVAL_S = 0.1  # between remarks beside a progress bar, which is drawn as often
 PIPE_COLUMNS = 1000  # wide enough that no table is truncated
 BAR_CELLS = 20
 
@@ -120,17 +121,30 @@ class Meter:
         self._progress = progress
         self._task = progress.add_task(label, total=total) if progress is not None else None
         self._done = 0
-        self._spoke_at = time.monotonic()
+        self._spoke_at_s = time.monotonic()
 
-    def advance(self, steps: int = 1, remark: str = "") -> None:
-        """Count `steps` more; `remark` is shown after the numbers."""
+    def advance(self, steps: int = 1, remark: str | Callable[[], str] = "") -> None:
+        """Count `steps` more; `remark` is shown after the numbers, and made only then where it is a function."""
         self._done += steps
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, advance=steps, description=f"{self._label} {remark}".rstrip())
-        elif time.monotonic() - self._spoke_at >= PLAIN_LINE_INTERVAL_S:
-            self._spoke_at = time.monotonic()
+            self._progress.update(self._task, advance=steps)
+            if isinstance(remark, str) or self._is_due(BAR_INTERVAL_S):
+                self._progress.update(self._task, description=f"{self._label} {_made(remark)}".rstrip())
+        elif self._is_due(PLAIN_LINE_INTERVAL_S):
             of = f"/{self._total}" if self._total is not None else ""
-            note(f"{self._label}: {self._done}{of} {remark}".rstrip())
+            note(f"{self._label}: {self._done}{of} {_made(remark)}".rstrip())
+
+    def _is_due(self, interval_s: float) -> bool:
+        """Return whether nothing was shown for `interval_s`; the time begins again then."""
+        now_s = time.monotonic()
+        if now_s - self._spoke_at_s < interval_s:
+            return False
+        self._spoke_at_s = now_s
+        return True
+
+
+def _made(remark: str | Callable[[], str]) -> str:
+    return remark if isinstance(remark, str) else remark()
 
 
 @contextlib.contextmanager

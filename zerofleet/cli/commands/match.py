@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -188,7 +189,7 @@ async def _play(
 
             def progress(board: Scoreboard) -> None:
                 watched[:] = [board]
-                meter.advance(remark=_remark(board, rule))
+                meter.advance(remark=partial(_remark, board, rule))
 
             return await meet(
                 terms,

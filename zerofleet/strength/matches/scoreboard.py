@@ -9,8 +9,9 @@ would bias a test towards the player who wins quickly.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -129,8 +130,8 @@ class Standing:
     def pentanomial(self) -> tuple[int, int, int, int, int]:
         """Groups by share of points: none, a quarter, half, three quarters, all (rounded in games with other scores)."""
         counts = [0] * 5
-        for score in self.group_scores:
-            counts[round(score * 4)] += 1
+        for score, groups in Counter(self.group_scores).items():
+            counts[round(score * 4)] += groups
         return counts[0], counts[1], counts[2], counts[3], counts[4]
 
 
@@ -148,9 +149,10 @@ class Scoreboard:
         self._supply = terms.openings()
         self._openings: list[Opening] = []
         self._results: dict[tuple[int, tuple[int, ...]], GameResult] = {}
-        self._groups: list[tuple[tuple[float, int], ...]] = []
-        """First player's share of each game of the complete groups, with 1 for a full win or -1 for a full loss, in the order
-        of the seatings."""
+        self._group_scores: list[float] = []
+        """First player's share of the points of each complete group."""
+        self._tallies = [tuple(SeatTally() for _ in self._seatings)]
+        """Tallies in the order of the seatings after each number of complete groups: a rule is applied after every group."""
 
     def opening(self, group: int) -> Opening | None:
         """Return the opening of a group, None past the last one. Raises `InvalidRequest` when none can be drawn."""
@@ -234,16 +236,13 @@ class Scoreboard:
     @property
     def groups(self) -> int:
         """Number of counted groups: those before the first incomplete one."""
-        return len(self._groups)
+        return len(self._group_scores)
 
     def standing(self, groups: int | None = None) -> Standing:
         """Return the standing of the match, or that after its first `groups` groups."""
-        counted = self._groups[:groups]
-        seats = {seating: SeatTally() for seating in self._seatings}
-        for games in counted:
-            for seating, (share, full) in zip(self._seatings, games, strict=True):
-                seats[seating].add(share, full)
-        return Standing(tuple(sum(share for share, _ in games) / len(games) for games in counted), seats)
+        counted = tuple(self._group_scores[:groups])
+        seats = zip(self._seatings, map(replace, self._tallies[len(counted)]), strict=True)
+        return Standing(counted, dict(seats))
 
     @property
     def exhausted(self) -> bool:
@@ -253,7 +252,12 @@ class Scoreboard:
     def _count_complete_groups(self) -> None:
         while all((self.groups, seating) in self._results for seating in self._seatings):
             results = [self._results[self.groups, seating] for seating in self._seatings]
-            self._groups.append(tuple((points(r.seating, r.scores), _full(r.seating, r.scores)) for r in results))
+            shares = [points(result.seating, result.scores) for result in results]
+            tallies = tuple(map(replace, self._tallies[-1]))
+            for tally, result, share in zip(tallies, results, shares, strict=True):
+                tally.add(share, _full(result.seating, result.scores))
+            self._group_scores.append(sum(shares) / len(shares))
+            self._tallies.append(tallies)
 
     def _require_honest(self, result: GameResult) -> None:
         terms = self.terms
