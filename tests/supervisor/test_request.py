@@ -156,6 +156,14 @@ def test_an_address_at_which_the_other_services_do_not_look_is_refused(service: 
         RunRequest("nim", Path("run"), overrides={f"{service}.address": "127.0.0.1:9123"})
 
 
+@pytest.mark.parametrize("name", ["trainer.metrics_host", "selfplay_worker.metrics-host"])
+def test_a_host_of_metrics_at_which_the_supervisor_does_not_look_is_refused(name: str) -> None:
+    for host in ("192.168.7.7", "::1"):
+        with pytest.raises(ConfigurationError, match=rf"{name}={host}: .* want 127\.0\.0\.1 or 0\.0\.0\.0"):
+            RunRequest("nim", Path("run"), configured={name: host})
+    RunRequest("nim", Path("run"), overrides={name: "0.0.0.0"})
+
+
 def test_a_run_without_workers_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="needs at least 1"):
         RunRequest("tic_tac_toe", Path("r"), workers=0)

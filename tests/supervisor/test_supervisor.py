@@ -20,6 +20,8 @@ import pytest
 from rich.console import Console
 
 import games
+from gatekeeper.settings import GatekeeperSettings
+from trainer.settings import TrainerSettings
 from ui.settings import UiSettings
 from zerofleet.contracts.gate_events import StatusChanged, Submitted
 from zerofleet.contracts.promotions import Candidate, CandidateStatus
@@ -365,6 +367,39 @@ def test_every_service_receives_its_directory_addresses_threads_priority_and_see
     worker = plans["worker-1"].command
     assert worker[worker.index("--worker-id") + 1] == "worker-1"
     assert worker[worker.index("--run-seed") + 1] == "5"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "environment", "trainer_s", "others_s"),
+    [
+        ({}, {}, 15.0, 15.0),
+        ({"trainer.grace_s": "120"}, {}, 120.0, 15.0),
+        ({}, {"ZEROFLEET_GRACE_S": "40"}, 40.0, 40.0),
+        ({"trainer.grace-s": "120"}, {"ZEROFLEET_GRACE_S": "40"}, 120.0, 40.0),
+    ],
+)
+def test_a_service_and_its_supervisor_have_one_grace_time(
+    directory: RunDirectory, overrides: dict[str, str], environment: dict[str, str], trainer_s: float, others_s: float
+) -> None:
+    request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny", overrides=overrides, has_pages=True)
+    plans = plan_fleet(request, directory, preset(request.build_game(), "tiny"), environment)
+    assert {plan.name: plan.grace_s for plan in plans} == {plan.name: others_s for plan in plans} | {"trainer": trainer_s}
+    for kind, settings in (("trainer", TrainerSettings), ("gatekeeper", GatekeeperSettings), ("ui", UiSettings)):
+        plan = next(plan for plan in plans if plan.kind == kind)
+        assert read_settings(settings, plan.command[3:], plan.environment)[0].grace_s == plan.grace_s
+
+
+def test_services_left_by_a_killed_supervisor_have_their_grace_time(
+    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory.close()
+    waited_s = []
+    monkeypatch.setattr(module, "end_leftovers", lambda _paths, *, timeout_s: waited_s.append(timeout_s))
+    monkeypatch.setattr(module, "require_service_settings", lambda *_: None)
+    request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny", overrides={"trainer.grace_s": "120"})
+    with module.supervising(request, Console(file=io.StringIO())):
+        pass
+    assert waited_s == [125.0]
 
 
 @pytest.mark.parametrize(("duration_s", "end"), [(None, "0"), (1800.0, "1001800")])

@@ -11,16 +11,17 @@ from collections.abc import Callable, Mapping
 from zerofleet.presets import Preset
 from zerofleet.presets.experiment import SERVICES
 from zerofleet.service.ports import PAGE_PORT
-from zerofleet.service.settings import ENVIRONMENT_PREFIX
+from zerofleet.service.settings import ENVIRONMENT_PREFIX, ServiceSettings, read_settings
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.storage.runs import RunDirectory
 from zerofleet.supervisor.child import ChildPlan
 from zerofleet.supervisor.request import RunRequest
 from zerofleet.supervisor.servers import planned_servers
 
-__all__ = ["PAGES", "plan_fleet", "service_environment"]
+__all__ = ["PAGES", "grace_time_s", "plan_fleet", "service_environment"]
 
 GRACE_S = 15.0
+"""Grace time of a service where neither the run nor the environment sets one."""
 BEHIND_THE_TRAINER = ("inference_server", "selfplay_worker")
 """Services of self-play. Where processors are scarce the trainer is what learning waits for, and they make more samples than it
 can use; it leaves them the processors whenever it has used its samples as often as `train.max_reuse` allows."""
@@ -28,6 +29,7 @@ NICENESS = 5
 """Theirs: a third of the share of a process with niceness 0 (docs/results/speed_training.md)."""
 PAGES = "ui"
 PAGE_PORT_VARIABLE = f"{ENVIRONMENT_PREFIX}PAGE_PORT"
+_GRACE_VARIABLE = f"{ENVIRONMENT_PREFIX}GRACE_S"
 # Libraries with their own thread pools, by default one thread per core each.
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -55,7 +57,7 @@ def plan_fleet(
                     environment=service_environment(request, environment, threads=threads.get(service, 1)),
                     announce=run.paths.announce(name),
                     log=run.paths.log(name),
-                    grace_s=GRACE_S,
+                    grace_s=grace_time_s(request, service, environment),
                     niceness=NICENESS if service in BEHIND_THE_TRAINER else 0,
                 )
             )
@@ -93,7 +95,7 @@ def _pages(request: RunRequest, run: RunDirectory, environment: Mapping[str, str
         environment=service_environment(request, environment, threads=1),
         announce=run.paths.announce(PAGES),
         log=run.paths.log(PAGES),
-        grace_s=GRACE_S,
+        grace_s=grace_time_s(request, PAGES, environment),
         is_needed=False,
     )
 
@@ -115,7 +117,6 @@ def _common_arguments(run: RunDirectory, name: str) -> dict[str, str]:
         "announce": str(run.paths.announce(name).absolute()),
         "metrics-host": "127.0.0.1",
         "metrics-port": "0",
-        "grace-s": f"{GRACE_S:g}",
         "log-format": "json",
         "parent-pid": str(os.getpid()),
     }
@@ -148,11 +149,21 @@ def _own_arguments(run: RunDirectory, service: str, name: str, end_s: float) -> 
     return common[service]
 
 
+def grace_time_s(request: RunRequest, service: str, inherited: Mapping[str, str]) -> float:
+    """Return the grace time of a service as it reads it; raises `ConfigurationError`. `inherited`: as `service_environment`."""
+    own = {name.replace("-", "_"): value for name, value in request.settings_of(service).items()}
+    words = ["--grace-s", own["grace_s"]] if "grace_s" in own else []
+    return read_settings(ServiceSettings, words, service_environment(request, inherited, threads=1))[0].grace_s
+
+
 def service_environment(request: RunRequest, inherited: Mapping[str, str], *, threads: int) -> dict[str, str]:
-    """Return the environment of a service: the inherited one, settings of the preset's parts, and sizes of thread pools."""
+    """Return the environment of a service: the inherited one, settings of the preset's parts, and sizes of thread pools.
+
+    A grace time that is inherited takes precedence over that of runs.
+    """
     overrides = {
         ENVIRONMENT_PREFIX + name.replace(".", "__").upper(): value
         for name, value in request.experiment.settings.items()
         if name.partition(".")[0] not in SERVICES
     }
-    return {**inherited, **overrides, **dict.fromkeys(_THREAD_VARIABLES, str(threads))}
+    return {_GRACE_VARIABLE: f"{GRACE_S:g}", **inherited, **overrides, **dict.fromkeys(_THREAD_VARIABLES, str(threads))}

@@ -15,12 +15,15 @@ from zerofleet.storage.run_paths import RunPaths
 
 __all__ = ["end_leftovers"]
 
-GRACE_S = 20.0
-"""Longer than the grace time of the services."""
+TIMEOUT_S = 20.0
+"""Longer than the grace time of services without a setting."""
 
 
-def end_leftovers(paths: RunPaths) -> list[int]:
-    """Stop the processes named by the run's announce files that are still its services; return their ids."""
+def end_leftovers(paths: RunPaths, *, timeout_s: float = TIMEOUT_S) -> list[int]:
+    """Stop the processes named by the run's announce files that are still its services, and return their ids.
+
+    Those that have not ended after `timeout_s` are killed.
+    """
     found = []
     for announce in sorted(paths.services.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError, psutil.Error):
@@ -28,9 +31,9 @@ def end_leftovers(paths: RunPaths) -> list[int]:
             if str(announce.absolute()) in process.cmdline():  # not an unrelated process with a reused id
                 process.terminate()
                 found.append(process)
-    _, alive = psutil.wait_procs(found, timeout=GRACE_S)
+    _, alive = psutil.wait_procs(found, timeout=timeout_s)
     for process in alive:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(alive, timeout=GRACE_S)
+    psutil.wait_procs(alive, timeout=TIMEOUT_S)
     return [process.pid for process in found]

@@ -14,7 +14,7 @@ from zerofleet.contracts.set_options import set_options
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
 from zerofleet.presets.devices import check_devices
-from zerofleet.presets.experiment import Experiment, settings_in_environment
+from zerofleet.presets.experiment import SERVICES, Experiment, settings_in_environment
 from zerofleet.presets.secret_settings import is_secret, require_secrets, secrets_in_environment
 from zerofleet.service.settings import ENVIRONMENT_PREFIX
 from zerofleet.storage.run_paths import RunPaths
@@ -25,6 +25,7 @@ __all__ = ["RunRequest", "parse_duration", "split_settings"]
 _DEVICE = "inference_server.device"
 _NEVER_SHARED = ("inference_server.announce",)
 _BY_RUN_DIRECTORY = ("inference_server.address", "gatekeeper.address")
+_METRICS_HOSTS = ("127.0.0.1", "0.0.0.0")  # noqa: S104 - the latter has the former too
 _OF_ONE_SERVER = (*_NEVER_SHARED, "inference_server.http_address", "inference_server.metrics_port")  # unless a free port
 _UNITS_S = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 _DURATION = re.compile(
@@ -94,6 +95,12 @@ class RunRequest:
             if value := self._settings.get(name):
                 raise ConfigurationError(
                     f"{name}={value}: the other services of a run look for this one at its socket in the run directory; omit it"
+                )
+        for name, value in self._settings.items():
+            service, _, own = name.partition(".")
+            if service in SERVICES and own.replace("-", "_") == "metrics_host" and value not in _METRICS_HOSTS:
+                raise ConfigurationError(
+                    f"{name}={value}: a run reads the metrics of its services at 127.0.0.1; want {' or '.join(_METRICS_HOSTS)}"
                 )
 
     @property

@@ -29,6 +29,7 @@ from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.presets.commented import commented
+from zerofleet.presets.experiment import SERVICES
 from zerofleet.presets.warm_start import WarmStartSettings, game_of, seatings_of
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_token
@@ -36,10 +37,10 @@ from zerofleet.service.compilation_note import announcement
 from zerofleet.service.settings import inherited_environment
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.runs import RunDirectory, RunHeader
-from zerofleet.supervisor.child import Child, ChildPlan, GaveUp
+from zerofleet.supervisor.child import KILL_AFTER_GRACE_S, Child, ChildPlan, GaveUp
 from zerofleet.supervisor.closing import closing_reading
 from zerofleet.supervisor.device_check import require_devices
-from zerofleet.supervisor.fleet import PAGES, plan_fleet
+from zerofleet.supervisor.fleet import PAGES, grace_time_s, plan_fleet
 from zerofleet.supervisor.history import History
 from zerofleet.supervisor.keyboard import Keyboard, terminal_keyboard
 from zerofleet.supervisor.leftovers import end_leftovers
@@ -96,7 +97,8 @@ def supervising(request: RunRequest, console: Console, keyboard: Keyboard | None
     ) as directory:
         _check_disk(directory)
         _keep_experiment(request, directory)
-        end_leftovers(directory.paths)
+        longest_s = max(grace_time_s(request, service, environment) for service in (*SERVICES, PAGES))
+        end_leftovers(directory.paths, timeout_s=longest_s + KILL_AFTER_GRACE_S)
         plans = plan_fleet(request, directory, chosen, environment)
         yield Supervisor(request, directory, plans, console, keyboard)
 
