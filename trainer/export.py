@@ -2,8 +2,8 @@
 
 A version contains the served TorchScript module, the bare weights as safetensors, the code for Triton's Python backend, and
 a manifest with golden positions: this network's evaluations, to be compared wherever it is loaded. A network with values
-that are not finite, or whose script evaluates differently, is not exported. What is exported is a `Served`, which every learner
-makes in its own way; `served_network` makes that of a `Network`.
+that are not finite, with outputs of a wrong form, or whose script evaluates differently, is not exported. What is exported is a
+`Served`, which every learner makes in its own way; `served_network` makes that of a `Network`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trainer.network import Network, new_network
 from trainer.settings import TritonBackend
 from zerofleet.contracts.encodings import encoder_fingerprint, sample_positions
 from zerofleet.contracts.heads import BASE_HEADS, outputs_of
-from zerofleet.contracts.manifests import Golden, Manifest, NetworkDict, check_golden
+from zerofleet.contracts.manifests import Golden, Manifest, NetworkDict, check_golden, require_golden
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
 from zerofleet.contracts.priorities import Priority
@@ -135,12 +135,14 @@ def export_served(
 ) -> int:
     """Publish a model and return its version.
 
-    Raises `Diverged` for weights that are not finite, `CorruptModel` for such evaluations, `Unavailable` for a failed write.
+    Raises `Diverged` for weights that are not finite, `CorruptModel` for such evaluations and for outputs of a wrong form,
+    `Unavailable` for a failed write.
     """
     if broken := [name for name, tensor in served.weights.items() if not tensor.isfinite().all()]:
         raise Diverged(f"weights {', '.join(broken[:3])} are not finite; the network is not exported")
     scripted = script(served.module)
     manifest = _manifest(game, served, lineage)
+    require_golden(manifest, remedy="correct the forward of the exported module")
     states, legal, _, _ = manifest.golden.arrays()
     policy, value, *extra_heads = _answers(scripted, states, legal)
     check_golden(manifest, policy, value, extra_heads)

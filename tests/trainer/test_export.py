@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from safetensors.torch import load_file
 from tritonclient.grpc import model_config_pb2
 
 from trainer import export
-from trainer.export import Lineage, export_network, triton_config
+from trainer.export import Lineage, Served, export_network, export_served, triton_config
 from trainer.network import new_network
 from zerofleet.contracts.manifests import check_golden
 from zerofleet.contracts.naming import model_name
@@ -93,6 +94,38 @@ def test_a_network_that_is_not_finite_is_not_exported(store, game, network, smal
     with pytest.raises(CorruptModel, match=r"value\.out\.bias"):
         export_network(store, game, network, small, lineage=Lineage())
     assert store.versions("tic_tac_toe") == []
+
+
+class Answers(torch.nn.Module):
+    """Module with one policy and one value for every position."""
+
+    def __init__(self, policy, value):
+        super().__init__()
+        self.policy, self.value = (torch.nn.Parameter(torch.tensor(row), requires_grad=False) for row in (policy, value))
+
+    def forward(self, state: torch.Tensor, legal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        listed = (legal >= 0).float()
+        policy = self.policy * listed / listed.sum(1, keepdim=True)
+        return policy.half(), self.value.expand(len(state), -1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "value", "said"),
+    [
+        ([1.0], [0.5], r"widths \[3, 9, 9, 1\], want \[3, 9, 9, 2\] of state, legal, policy, value; correct the forward of"),
+        ([0.5], [0.5, -0.5], "policies that do not sum to 1 over the listed actions; correct the forward of"),
+        ([1.0], [5.0, -5.0], r"outputs of value outside \[-1, 1\]; correct the forward of"),
+        ([float("nan")], [0.5, -0.5], r"outputs of policy outside \[0, 1\]; correct the forward of"),
+    ],
+)
+def test_a_module_with_outputs_of_a_wrong_form_is_not_exported(store, game, policy, value, said):
+    module = Answers(policy, value).eval()
+    served = Served(module, {"weight": torch.zeros(1)}, {"kind": "answers"})
+    with pytest.raises(CorruptModel, match=said):
+        export_served(store, game, served, lineage=Lineage())
+    assert store.versions("tic_tac_toe") == []
+    right = Answers([1.0], [0.5, -0.5]).eval()
+    assert export_served(store, game, replace(served, module=right), lineage=Lineage()) == 1
 
 
 @pytest.mark.parametrize("backend", ["python", "pytorch_libtorch"])

@@ -191,8 +191,11 @@ def require_game(manifest: Manifest, game: Game) -> None:
             raise VersionSkew(f"model {manifest.model} version {manifest.version} has {name} {got}, this program wants {want}")
 
 
-def require_golden(manifest: Manifest) -> None:
-    """Raise `CorruptModel` unless golden positions exist, match the manifest's sizes and have valid outputs."""
+def require_golden(manifest: Manifest, *, remedy: str = "export it again") -> None:
+    """Raise `CorruptModel` unless golden positions exist, match the manifest's sizes and have valid outputs.
+
+    `remedy`: next step in the messages about outputs.
+    """
     name = f"model {manifest.model} version {manifest.version}"
     if manifest.golden.positions < 1:
         raise CorruptModel(f"{name} has no golden positions, so its outputs cannot be verified; export it again")
@@ -204,7 +207,8 @@ def require_golden(manifest: Manifest) -> None:
     widths = [states.shape[1], legal.shape[1], *(answer.shape[1] for answer in answers)]
     wanted = [-(-math.prod(manifest.planes) // 8), manifest.max_legal, *(output.width for output in outputs)]
     if widths != wanted:
-        raise CorruptModel(f"{name} has golden positions of widths {widths}, want {wanted}; export it again")
+        tensors = ", ".join(("state", "legal", *manifest.heads))
+        raise CorruptModel(f"{name} has golden positions of widths {widths}, want {wanted} of {tensors}; {remedy}")
     listed = legal >= 0
     if (
         legal.min() < -1
@@ -218,9 +222,9 @@ def require_golden(manifest: Manifest) -> None:
     for head, answer in zip(manifest.heads, answers, strict=True):
         lowest = -1.0 if head == "value" else 0.0
         if not (np.isfinite(answer).all() and lowest <= answer.min() <= answer.max() <= 1.0):
-            raise CorruptModel(f"{name} has golden outputs of {head} outside [{lowest:g}, 1]; export it again")
+            raise CorruptModel(f"{name} has golden outputs of {head} outside [{lowest:g}, 1]; {remedy}")
     if policy[~listed].any() or np.abs(policy.sum(axis=1) - 1.0).max() > GOLDEN_POLICY_TOLERANCE:
-        raise CorruptModel(f"{name} has golden policies that do not sum to 1 over the listed actions; export it again")
+        raise CorruptModel(f"{name} has golden policies that do not sum to 1 over the listed actions; {remedy}")
 
 
 def check_golden(manifest: Manifest, policy: np.ndarray, value: np.ndarray, extra_heads: Sequence[np.ndarray] = ()) -> None:
