@@ -330,6 +330,13 @@ class Arbiter:
     async def _settle(self, version: int, status: CandidateStatus, reason: str) -> None:
         """Record the verdict on a candidate, and close its match."""
         await self._crew.verdicts.settle(version, status, reason)
+        if status is CandidateStatus.BROKEN and self._crew.pointer.champion is None:
+            log.error(
+                "gate.without_champion",
+                version=version,
+                reason=reason,
+                advice="no games are played without a champion, so no other version follows; mend the cause, start another run",
+            )
         self._traces.pop(version, None)
         self._failures.pop(version, None)
 

@@ -1,6 +1,7 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 from watching_calls import note_version
 
 from zerofleet.contracts.promotions import CandidateStatus
@@ -122,6 +123,16 @@ async def test_a_candidate_that_cannot_be_loaded_is_broken(open_gate, inference)
         assert (await gate.offer()).reason == "version 2 cannot be loaded"
         assert inference.served == [1]
         assert (await gate.offer()).status is CandidateStatus.REJECTED
+
+
+async def test_a_broken_version_without_a_champion_is_logged_as_the_end_of_learning(open_gate, inference):
+    inference.broken = {1, 3}
+    async with open_gate() as gate:
+        with capture_logs() as logs:
+            for status in (CandidateStatus.BROKEN, CandidateStatus.PROMOTED, CandidateStatus.BROKEN):
+                assert (await gate.offer()).status is status
+    (found,) = [line for line in logs if line["event"] == "gate.without_champion"]
+    assert (found["log_level"], found["version"], found["reason"]) == ("error", 1, "version 1 cannot be loaded")
 
 
 async def test_a_candidate_with_invalid_evaluations_is_broken(open_gate, inference):

@@ -228,7 +228,7 @@ def test_the_summary_of_a_run_without_games_names_a_compilation_as_the_reason() 
 
 def test_a_run_whose_service_refused_its_settings_offers_no_command_to_resume_it() -> None:
     request = RunRequest("connect_four", Path("runs/a"), overrides={"train.learner": "sarsa_lambda"})
-    refused, died = GaveUp("trainer refused to start", is_refusal=True), GaveUp("trainer was killed 5 times in a row")
+    refused, died = GaveUp("trainer refused to start", is_final=True), GaveUp("trainer was killed 5 times in a row")
     assert "train.learner" not in summary(request, Readings(), refused)
     assert "train.learner=sarsa_lambda" in summary(request, Readings(), died)
 

@@ -41,12 +41,12 @@ _TAIL_BYTES = 64 << 10
 
 
 class GaveUp(ZerofleetError):
-    """Service that cannot be kept running; the text has its exit status and the end of its log."""
+    """Run that cannot go on. For a service that cannot be kept running the text has its exit status and the end of its log."""
 
-    def __init__(self, text: str, *, is_refusal: bool = False) -> None:
-        """`is_refusal`: whether the service refused to start."""
+    def __init__(self, text: str, *, is_final: bool = False) -> None:
+        """`is_final`: whether the same command would fail again, as where a service refused to start."""
         super().__init__(text)
-        self.is_refusal = is_refusal
+        self.is_final = is_final
 
 
 class ChildState(StrEnum):
@@ -215,7 +215,7 @@ class Child:
             raise GaveUp(
                 f"{self.plan.name} {how}{often}; the end of its log ({self.plan.log}):\n\n"
                 + "\n".join(f"  {line}" for line in log_tail(self.plan.log)),
-                is_refusal=refused,
+                is_final=refused,
             )
         pause_s = self._backoff.next_s()
         self._say(f"{self.plan.name} {how}{_reason(self.plan, self._log_begins)}; restarting in {pause_s:g} s")

@@ -22,7 +22,8 @@ _STILL_COMPILING = "no game was finished: the rules were still compiling, once f
 def summary(request: RunRequest, last: Readings, failure: GaveUp | None = None, *, was_compiling: bool = False) -> str:
     """Return the closing lines of a run: work done, results, and the commands to play and to resume.
 
-    A service that has refused its settings would refuse them again, so there is no command to resume such a run.
+    A run whose service has refused its settings, or whose first version is broken, would fail again, so there is no command to
+    resume it.
     `was_compiling`: whether a service compiled rules when the run was stopped.
     """
     lines = [
@@ -37,7 +38,7 @@ def summary(request: RunRequest, last: Readings, failure: GaveUp | None = None, 
         ("", ""),
         ("play it", _play(request) if last.champion else "not yet: no network was promoted"),
         ("look at it", request.look_command()),
-        *([] if failure is not None and failure.is_refusal else [("resume", request.command())]),
+        *([] if failure is not None and failure.is_final else [("resume", request.command())]),
     ]
     return "\n".join(f"  {label:<{_LABEL_WIDTH}}{text}".rstrip() for label, text in lines)
 

@@ -27,6 +27,7 @@ from rich.console import Console
 from games.core import Game
 from zerofleet.agents import make_agent
 from zerofleet.contracts.naming import model_name
+from zerofleet.contracts.promotions import CandidateStatus
 from zerofleet.errors import ConfigurationError, InvalidRequest
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import SERVICES
@@ -143,7 +144,7 @@ class Supervisor:
         self._console = console
         self._keyboard = keyboard
         self._children = [Child(plan, self._tell) for plan in plans]
-        self._end = asyncio.Event()  # of the run: `stop` was called, or a service was given up
+        self._end = asyncio.Event()  # of the run: `stop` was called, or it cannot go on
         self._is_stopped = False
         self._hurry = asyncio.Event()
         self._failure: GaveUp | None = None
@@ -237,6 +238,7 @@ class Supervisor:
         next_look_s = next_line_s = loop.time()
         while True:
             self._last = await observer.look(self._left_s())
+            self._end_without_network()
             self._tell_compilations()
             self._show()
             self._tell_pages()
@@ -245,6 +247,17 @@ class Supervisor:
                 history.write(self._last)
             next_look_s = max(next_look_s + LOOK_EVERY_S, loop.time())
             await asyncio.sleep(next_look_s - loop.time())
+
+    def _end_without_network(self) -> None:
+        """End the run when its first version is broken: no game is played without a champion, so no other version follows."""
+        broken = [one for one in self._last.candidates if one.status is CandidateStatus.BROKEN]
+        if self._last.champion is None and broken and all(one.status.settled for one in self._last.candidates):
+            self._failure = self._failure or GaveUp(
+                f"version {broken[-1].version} is broken, and without a champion no games are played: {broken[-1].reason}; "
+                "mend the cause, and start another run",
+                is_final=True,
+            )
+            self._end.set()
 
     def _tell_compilations(self) -> None:
         """Report each service that compiles, once a compilation, until the services are stopped."""
