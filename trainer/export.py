@@ -135,9 +135,11 @@ def export_served(
 ) -> int:
     """Publish a model and return its version.
 
-    Raises `Diverged` for weights that are not finite, `CorruptModel` for such evaluations and for outputs of a wrong form,
-    `Unavailable` for a failed write.
+    Raises `Diverged` for weights that are not finite, `CorruptModel` for such evaluations, for outputs of a wrong form and
+    for a model without weights, `Unavailable` for a failed write.
     """
+    if not served.weights:
+        raise CorruptModel("the model has no weights, which no reader accepts; return the learner's arrays from `arrays`")
     if broken := [name for name, tensor in served.weights.items() if not tensor.isfinite().all()]:
         raise Diverged(f"weights {', '.join(broken[:3])} are not finite; the network is not exported")
     scripted = script(served.module)

@@ -128,6 +128,13 @@ def test_a_module_with_outputs_of_a_wrong_form_is_not_exported(store, game, poli
     assert export_served(store, game, replace(served, module=right), lineage=Lineage()) == 1
 
 
+def test_a_model_without_weights_is_not_exported(store, game):
+    served = Served(Answers([1.0], [0.5, -0.5]).eval(), {}, {"kind": "answers"})
+    with pytest.raises(CorruptModel, match=r"no weights.*return the learner's arrays"):
+        export_served(store, game, served, lineage=Lineage())
+    assert store.versions("tic_tac_toe") == []
+
+
 @pytest.mark.parametrize("backend", ["python", "pytorch_libtorch"])
 def test_the_configuration_parses_as_tritons_model_config(connect_four, backend):
     text = triton_config(connect_four, backend=backend, max_batch=256)

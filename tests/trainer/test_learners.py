@@ -158,6 +158,23 @@ def test_arrays_of_any_shape_go_through_a_checkpoint_and_a_version(tables):
         assert (other.games.shape, float(other.games)) == ((), 2.0)
 
 
+class CopiedTables(Tables):
+    """Learner that gives out copies, which a checkpoint cannot be loaded into."""
+
+    @property
+    def arrays(self):
+        return {"values": self.values.copy(), "games": self.games}
+
+
+def test_a_learner_whose_arrays_are_copies_is_refused_when_it_resumes(tables):
+    copied = CopiedTables.open(tables.game, tables.settings)
+    said = r"CopiedTables\.arrays returns a copy of values, so that {} cannot be loaded into it; return the array that learning"
+    with pytest.raises(ConfigurationError, match=said.format("the checkpoint")):
+        copied.restore(*Tables.unpack(*tables.pack(Accounts()), where="a test"))
+    with pytest.raises(ConfigurationError, match=said.format("version 1")):
+        copied.adopt(tables.network, dict(tables.export().weights), name="version 1")
+
+
 @pytest.mark.parametrize(("written", "changed"), [(1, 3), (3, 1)])
 def test_a_checkpoint_that_counts_games_without_samples_otherwise_is_refused(tables, monkeypatch, written, changed):
     def of(every):

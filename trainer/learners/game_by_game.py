@@ -23,7 +23,7 @@ from trainer.learners.queue import GameQueue
 from trainer.learners.report import ValueReport
 from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.records import ValidatedGame
-from zerofleet.errors import Diverged, VersionSkew
+from zerofleet.errors import ConfigurationError, Diverged, VersionSkew
 
 __all__ = ["GameByGameLearner", "Outcome"]
 
@@ -64,7 +64,10 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
     @property
     @abstractmethod
     def arrays(self) -> Mapping[str, np.ndarray]:
-        """Everything that learning changes, by name: the learner's own arrays, changed in place when a checkpoint is loaded."""
+        """Everything that learning changes, by name; at least one array.
+
+        They are the arrays that `learn` works on, not copies: a resumption writes those of the checkpoint into them.
+        """
 
     @property
     @abstractmethod
@@ -110,16 +113,27 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
     def restore(self, checkpoint: Any, tensors: dict[str, Tensor]) -> None:
         """See `Learning.restore`. Games learned from before are dropped as they are read from the log again."""
         self.require_fit(checkpoint)
-        load_arrays(self.arrays, tensors, name="the checkpoint")
+        self._load(tensors, name="the checkpoint")
         self.state = checkpoint.learner
         self.window.skip_to(self.state.samples_trained)
 
     def adopt(self, network: Mapping[str, object], tensors: dict[str, Tensor], *, name: str) -> None:
         """See `Learning.adopt`. The games in the log are not learned from again: which of them were is not known."""
         require_network(network, self.network, name=name)
-        load_arrays(self.arrays, self.learned(tensors), name=name)
+        self._load(self.learned(tensors), name=name)
         self.window.skip_to(self.window.total)
         self.state.samples_trained = self.window.total
+
+    def _load(self, tensors: Mapping[str, Tensor], *, name: str) -> None:
+        """Write tensors into `arrays`. Raises `VersionSkew` for others, `ConfigurationError` for arrays that are copies."""
+        written = self.arrays
+        load_arrays(written, tensors, name=name)
+        found = self.arrays
+        if lost := [key for key in written if not np.array_equal(written[key], found[key], equal_nan=True)]:
+            raise ConfigurationError(
+                f"{type(self).__name__}.arrays returns a copy of {', '.join(lost)}, so that {name} cannot be loaded into it; "
+                "return the array that learning changes"
+            )
 
     def learned(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return the weights of a stored version under the names, and in the shapes, of `arrays`; by default they are equal."""
