@@ -17,7 +17,7 @@ import games
 from games import core, positions
 from games.core import Game, State
 from inference_server.data_plane import DataPlane
-from inference_server.registry import ServedVersion
+from inference_server.served_version import ServedVersion
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.opinions import MoveOpinion, Opinion
 from zerofleet.contracts.priorities import Priority

@@ -26,7 +26,7 @@ import structlog
 
 from inference_server.data_plane import DataPlane
 from inference_server.queueing import RequestOutput, Ticket
-from inference_server.registry import ServedVersion
+from inference_server.served_version import ServedVersion
 from zerofleet.contracts.heads import Output
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS
 from zerofleet.contracts.priorities import level_of

@@ -13,7 +13,8 @@ import numpy as np
 
 from inference_server.batcher import Batcher
 from inference_server.queueing import RequestOutput, Ticket
-from inference_server.registry import Registry, ServedVersion
+from inference_server.registry import Registry
+from inference_server.served_version import ServedVersion
 from inference_server.tensors import Tensor
 from zerofleet.contracts.naming import CHAMPION_ALIAS, parse_version, require_model_name
 from zerofleet.contracts.priorities import Priority

@@ -16,7 +16,7 @@ from tritonclient.grpc import service_pb2 as messages
 
 from inference_server.data_plane import DataPlane, Inference
 from inference_server.methods import unary_method
-from inference_server.registry import ServedVersion
+from inference_server.served_version import ServedVersion
 from inference_server.statistics import Duration
 from inference_server.tensors import MOST_LISTED, Tensor, content_of, require_plain
 from zerofleet.contracts.naming import MAX_REQUEST_ROWS, parse_version, require_model_name

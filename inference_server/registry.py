@@ -8,34 +8,28 @@ to it, and its memory is freed with the last of them.
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
 import structlog
 
 from games import core
 from games.core import Game
 from inference_server.message_sizes import require_fitting
-from inference_server.network import Backend, Network, NetworkOutput, Pending, begin
-from inference_server.queueing import BatchReport
-from inference_server.statistics import VersionStatistics
+from inference_server.network import Backend
+from inference_server.served_version import ServedVersion
 from inference_server.tensors import Contract
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.naming import MAX_MESSAGE_BYTES, require_model_name
 from zerofleet.contracts.pacing import paced
-from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.promotions import recent_versions
 from zerofleet.errors import DeviceLost, InvalidRequest, ModelNotFound, Unavailable, VersionSkew, ZerofleetError
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.telemetry import metrics, tracing
 
-__all__ = ["Registry", "ServedVersion"]
+__all__ = ["Registry"]
 
 log = structlog.get_logger()
 
@@ -44,59 +38,6 @@ CHAMPION_EVERY_S = 1.0
 once the champion is loaded."""
 LOAD_AGAIN_S = 60.0
 """Time after which a champion that could not be loaded is tried again."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ServedVersion:
-    """A version in service."""
-
-    manifest: Manifest
-    contract: Contract
-    network: Network
-    statistics: VersionStatistics = field(default_factory=VersionStatistics)
-    _counted: Any = field(init=False, repr=False)  # positions of the model, of all its versions
-
-    def __post_init__(self) -> None:
-        """Look up the counter once: each batch increments it."""
-        object.__setattr__(self, "_counted", metrics.INFERENCE_POSITIONS.labels(model=self.manifest.model))
-
-    @property
-    def version(self) -> int:
-        """Number of the version."""
-        return self.manifest.version
-
-    @property
-    def backend(self) -> str:
-        """See `Network.backend`."""
-        return self.network.backend
-
-    @property
-    def precision(self) -> str:
-        """See `Network.precision`."""
-        return self.network.precision
-
-    def evaluate(self, states: list[np.ndarray], legal: list[np.ndarray]) -> NetworkOutput:
-        """See `Network.evaluate`."""
-        return self.network.evaluate(states, legal)
-
-    def begin(self, states: list[np.ndarray], legal: list[np.ndarray]) -> Pending:
-        """See `QueueingNetwork.begin`; a network without it evaluates the batch before this returns."""
-        return begin(self.network, states, legal)
-
-    def count(self, report: BatchReport) -> None:
-        """See `CountedNetwork.count`."""
-        self.statistics.add_batch(report)
-        self._counted.inc(report.rows)
-        metrics.INFERENCE_BATCH_SIZE.observe(report.rows)
-        metrics.INFERENCE_BUSY.inc(report.compute_s)
-        for wait in report.waits:
-            _queue_time(wait.priority).observe(wait.seconds)
-
-
-@functools.cache
-def _queue_time(priority: Priority) -> Any:
-    """Return the histogram of a priority, looked up once: each request is observed."""
-    return metrics.INFERENCE_QUEUE_TIME.labels(priority=str(priority.value))
 
 
 class Registry:
@@ -128,7 +69,8 @@ class Registry:
         self._served: dict[str, dict[int, ServedVersion]] = {}  # versions ascending
         self._champions: dict[str, int] = {}  # of the served models, as the store named them last
         self._unseen: set[str] = set()  # models whose pointer could not be read at the last look
-        self._chosen: set[str] = set()  # models whose versions a caller has chosen: promotions load nothing there
+        self._is_store_away = False  # at the last look at its models
+        self._chosen: set[str] = set()  # models whose versions, or none, a caller has chosen: promotions load nothing there
         self._refused: dict[str, tuple[int, float]] = {}  # champions that could not be loaded, and when they are tried again
         self._change = asyncio.Lock()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
@@ -221,6 +163,7 @@ class Registry:
         async with self._change:
             if model not in self._served:
                 self.resolve(model, None)
+            self._chosen.add(model)
             await self._route(model, {})
 
     async def serve_champions(self) -> None:
@@ -247,13 +190,14 @@ class Registry:
     async def follow_champions(self) -> None:
         """Look for a new champion of every served model, every `CHAMPION_EVERY_S`, until cancelled.
 
+        While none is served, of every stored model: a server may start before the first champion of its store.
         One that is not in service is loaded, unless a caller has chosen the versions of the model: a gatekeeper loads on the
         servers of its fleet, and on no other server over the same store. A failure leaves the known champions; it is logged
         once. Cancellation: the champions stay those that were found last.
         """
         while True:
             await asyncio.sleep(CHAMPION_EVERY_S)
-            for model in self.models():
+            for model in self.models() or await self._waited_for():
                 champion = await self._look_for_champion(model)
                 if champion is None:
                     continue
@@ -270,10 +214,10 @@ class Registry:
             return
         try:
             async with self._change:
-                if model not in self._served or model in self._chosen:  # since the look
+                if model in self._chosen:  # since the look
                     return
-                predecessor = self.resolve(model, None).version
-                await self._serve(model, [champion, predecessor][: self._max_versions], chosen=False)
+                held = [self.resolve(model, None).version] if model in self._served else []
+                await self._serve(model, [champion, *held][: self._max_versions], chosen=False)
                 self._champions[model] = champion
         except Exception as error:  # whatever it is, the known champion goes on answering
             self._refused[model] = champion, now_s + LOAD_AGAIN_S
@@ -281,10 +225,25 @@ class Registry:
                 "model.champion_refused",
                 model=model,
                 versions=[champion],
-                answered_by=self.resolve(model, None).version,
+                answered_by=self.resolve(model, None).version if model in self._served else None,
                 error=str(error),
                 exc_info=None if isinstance(error, ZerofleetError | OSError) else error,
             )
+
+    async def _waited_for(self) -> list[str]:
+        """Return the stored models; none before the start has served their champions, and while the store cannot be read."""
+        if self._starting:
+            return []
+        try:
+            stored = await asyncio.to_thread(self.store.models)
+        except Exception as error:  # whatever it is, the next look may succeed
+            if not self._is_store_away:
+                foreseen = isinstance(error, ZerofleetError | OSError)
+                log.warning("models.unknown", error=str(error), exc_info=None if foreseen else error)
+            self._is_store_away = True
+            return []
+        self._is_store_away = False
+        return stored
 
     async def _look_for_champion(self, model: str) -> int | None:
         """Return the champion that the store names now, the known one when the store cannot be read; None without one."""

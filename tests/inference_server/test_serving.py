@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 
 import grpc
@@ -23,6 +23,7 @@ from zerofleet.errors import ConfigurationError, ModelNotFound, Unavailable
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.rpc.evaluation_client import EvaluationClient
 from zerofleet.service.logs import placed
+from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.telemetry import metrics
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
@@ -255,6 +256,18 @@ async def follower(open_wire, publish, store, monkeypatch) -> AsyncIterator[Wire
         yield wire
 
 
+def looked_at(store: DirectoryStore, monkeypatch: pytest.MonkeyPatch, method: str) -> Callable[[], bool]:
+    """Return a condition: `method` of the store was called several times since, so that what followed from one call is done."""
+    looks, looking = [], getattr(type(store), method)
+
+    def look(*given):
+        looks.append(method)
+        return looking(*given)
+
+    monkeypatch.setattr(type(store), method, look)
+    return lambda: len(looks) > 5
+
+
 def served_by(wire: Wire) -> list[int]:
     return [held.version for held in wire.server.plane.registry.versions(MODEL)]
 
@@ -266,6 +279,66 @@ async def test_a_new_champion_that_no_gatekeeper_loads_here_is_loaded_beside_its
         await until(lambda served=served: served_by(follower) == served)
         for asked in ("", "champion"):
             assert (await follower.infer(states, legal, version=asked))[0] == str(champion)
+
+
+@pytest.fixture
+async def early(open_wire, store, monkeypatch) -> AsyncIterator[Wire]:
+    """A server that no gatekeeper controls, started before its store has a model."""
+    monkeypatch.setattr(registry_module, "CHAMPION_EVERY_S", 0.001)
+    async with open_wire(starting=True) as wire:
+        await wire.server.plane.registry.serve_champions()
+        yield wire
+
+
+async def test_a_server_that_was_started_before_the_first_champion_serves_it_and_the_next_ones(
+    early, publish, store, loader, positions
+):
+    publish(), publish()
+    store.write_champion(MODEL, 1, epoch=1, reason="test")
+    await until(lambda: served_by(early) == [1])
+    assert (await early.infer(positions[0][:1], positions[1][:1]))[0] == "1"
+    store.write_champion(MODEL, 2, epoch=2, reason="test")
+    await until(lambda: served_by(early) == [1, 2])
+
+
+async def test_a_first_champion_that_cannot_be_loaded_is_logged_once_and_tried_again(
+    early, publish, store, loader, monkeypatch
+):
+    monkeypatch.setattr(registry_module, "LOAD_AGAIN_S", 3600.0)
+    loader.broken.add(publish())
+    with capture_logs() as lines:
+        store.write_champion(MODEL, 1, epoch=1, reason="test")
+        await until(lambda: any(line["event"] == "model.champion_refused" for line in lines))
+        await until(looked_at(store, monkeypatch, "champion"))
+    (told,) = [line for line in lines if line["event"] == "model.champion_refused"]
+    assert (told["versions"], told["answered_by"]) == ([1], None)
+    store.write_champion(MODEL, publish(), epoch=2, reason="test")
+    await until(lambda: served_by(early) == [2])
+
+
+async def test_a_model_that_a_caller_has_unloaded_stays_unloaded(follower, store, monkeypatch):
+    await follower.stub.RepositoryModelUnload(messages.RepositoryModelUnloadRequest(model_name=MODEL), timeout=60)
+    store.write_champion(MODEL, 2, epoch=2, reason="test")
+    await until(looked_at(store, monkeypatch, "champion"))
+    assert served_by(follower) == []
+    await follower.stub.RepositoryModelLoad(messages.RepositoryModelLoadRequest(model_name=MODEL), timeout=60)
+    assert served_by(follower) == [2]
+
+
+@pytest.mark.parametrize("failure", [Unavailable("the store is away"), RuntimeError("unforeseen")])
+async def test_a_server_that_waits_for_its_first_champion_logs_once_that_the_store_is_away(
+    early, publish, store, monkeypatch, failure
+):
+    def refuse(store):
+        raise failure
+
+    publish()
+    with capture_logs() as lines, monkeypatch.context() as away:
+        away.setattr(type(store), "models", refuse)
+        await until(looked_at(store, away, "models"))
+    assert [line["event"] for line in lines if line["log_level"] == "warning"] == ["models.unknown"]
+    store.write_champion(MODEL, 1, epoch=1, reason="test")
+    await until(lambda: served_by(early) == [1])
 
 
 async def test_the_predecessor_answers_while_a_new_champion_is_loaded(follower, store, loader, positions):
