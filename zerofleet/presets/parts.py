@@ -216,7 +216,7 @@ class TrainSettings(_Part):
     max_reuse: float = Field(default=4.0, gt=0)
     """Maximum mean number of times a sample is trained on; beyond it the learner waits for new games."""
     min_samples: int = Field(default=4_000, ge=1)
-    """Samples required before the first step."""
+    """Samples received before the first step; a smaller `window_max` holds the newest of them."""
     window_min: int = Field(default=20_000, ge=1)
     """c of the window rule: the window holds all samples until there are this many."""
     window_exponent: float = Field(default=0.75, gt=0, le=1)
