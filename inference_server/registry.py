@@ -195,16 +195,18 @@ class Registry:
         servers of its fleet, and on no other server over the same store. A failure leaves the known champions; it is logged
         once. Cancellation: the champions stay those that were found last.
         """
-        while True:
-            await asyncio.sleep(CHAMPION_EVERY_S)
-            for model in self.models() or await self._waited_for():
-                champion = await self._look_for_champion(model)
-                if champion is None:
-                    continue
-                if model in self._chosen or champion in self._served.get(model, {}):
-                    self._champions[model] = champion
-                else:
-                    await self._follow(model, champion)
+        loads: dict[str, asyncio.Task[None]] = {}
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await asyncio.sleep(CHAMPION_EVERY_S)
+                for model in self.models() or await self._waited_for():
+                    champion = await self._look_for_champion(model)
+                    if champion is None:
+                        continue
+                    if model in self._chosen or champion in self._served.get(model, {}):
+                        self._champions[model] = champion
+                    elif model not in loads or loads[model].done():  # the others are looked at meanwhile
+                        loads[model] = group.create_task(self._follow(model, champion))
 
     async def _follow(self, model: str, champion: int) -> None:
         """Serve a new champion beside its predecessor, with which games have begun; log a failure, after which both stay."""

@@ -71,10 +71,11 @@ HEAD = """\
 # Licences
 
 Zerofleet is under the Apache licence 2.0 ([LICENSE](../LICENSE)). This page lists its runtime dependencies and those of its
-extras, including transitive ones, with the licence in their metadata; `make sbom` writes the same as a CycloneDX document with
-versions, and lists the Debian packages of each image if a Docker engine is running. A package under another licence, or
-without a known one, fails the tests. Development tools are not listed: they are not in the images. Nor are NVIDIA's
-libraries, on which the CUDA build of torch depends, under NVIDIA's terms; the images contain the CPU build by default.
+extras `s3`, `traces` and `ui`, including transitive ones, with the licence in their metadata; `make sbom` writes the same as a
+CycloneDX document with versions, and lists the Debian packages of each image if a Docker engine is running. A package under
+another licence, or without a known one, fails the tests. Development tools and the extras `tensorboard` and `wandb` are not
+listed: they are not in the images. Nor are NVIDIA's libraries, on which the CUDA build of torch depends, under NVIDIA's terms;
+the images contain the CPU build by default.
 
 To regenerate this page: `.venv/bin/python deploy/sbom/licences.py`.
 

@@ -341,12 +341,15 @@ async def test_a_server_that_waits_for_its_first_champion_logs_once_that_the_sto
     await until(lambda: served_by(early) == [1])
 
 
-async def test_the_predecessor_answers_while_a_new_champion_is_loaded(follower, store, loader, positions):
+async def test_the_predecessor_answers_and_pointers_are_read_while_a_new_champion_is_loaded(
+    follower, store, loader, positions, monkeypatch
+):
     loader.hold.clear()
     loader.loading.clear()
     store.write_champion(MODEL, 2, epoch=2, reason="test")
     assert await asyncio.to_thread(loader.loading.wait, 60)
     assert (await follower.infer(positions[0][:1], positions[1][:1]))[0] == "1"
+    await until(looked_at(store, monkeypatch, "champion"))
     loader.hold.set()
     await until(lambda: follower.server.plane.registry.resolve(MODEL, None).version == 2)
 

@@ -15,9 +15,10 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from games import make
-from zerofleet.errors import ConfigurationError
+from zerofleet.errors import ConfigurationError, Unavailable
 from zerofleet.library import background, servers
 from zerofleet.library.servers import KeptServer
+from zerofleet.rpc.evaluation_client import EvaluationClient
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor import borrowed
 from zerofleet.supervisor.borrowed import OwnServer
@@ -51,6 +52,24 @@ def in_child(find: Callable[[], object]) -> object:
 
 def idle() -> list[object]:
     return [asked(), in_child(asked), in_child(lambda: in_child(asked)), asked()]
+
+
+async def unanswered() -> str:
+    async with EvaluationClient("unix:/nowhere/at/all.sock", timeout_s=5.0) as client:
+        await client.evaluate("tic_tac_toe")
+    return "an answer"
+
+
+def failed() -> str:
+    """Call a server that does not exist."""
+    try:
+        return background.wait_for(unanswered())
+    except Unavailable:
+        return "unavailable"
+
+
+def after_a_failure() -> list[object]:
+    return [failed(), in_child(failed), failed()]
 
 
 def at_work() -> list[object]:
@@ -100,4 +119,4 @@ def with_a_server() -> list[object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"idle": idle, "at_work": at_work, "with_a_server": with_a_server}[sys.argv[1]]()))
+    print(json.dumps({one.__name__: one for one in (idle, after_a_failure, at_work, with_a_server)}[sys.argv[1]]()))

@@ -23,6 +23,11 @@ def test_calls_are_answered_in_a_forked_process_and_in_one_forked_from_it() -> N
 
 
 @pytest.mark.slow
+def test_calls_in_a_process_forked_after_a_call_that_failed_end_as_those_of_its_parent() -> None:
+    assert printed_by("after_a_failure") == ["unavailable"] * 3
+
+
+@pytest.mark.slow
 def test_calls_in_a_process_forked_while_the_library_was_at_work_are_refused_and_the_parent_goes_on() -> None:
     refused, own = printed_by("at_work")
     assert str(refused).startswith("refused: this process was forked while its parent trained a run")

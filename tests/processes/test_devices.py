@@ -16,7 +16,7 @@ from zerofleet.errors import Unavailable
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.presets.experiment import read_experiment
 from zerofleet.storage.model_store import DirectoryStore
-from zerofleet.supervisor.attached import attach
+from zerofleet.supervisor.overview import live_services
 from zerofleet.supervisor.pages import MetricsPage, fetch_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1100)]  # a machine that is loaded takes minutes
@@ -47,7 +47,7 @@ async def newest_of(control: ModelControl) -> int:
 
 async def page_of(run: Any, service: str) -> MetricsPage:
     """Return the metrics of a service."""
-    ports = {one.name: one.metrics_port for one in attach(run.paths)}
+    ports = {one.name: one.metrics_port for one in live_services(run.paths)}
     page = await fetch_page(ports[service], None)
     assert page is not None
     return page
@@ -92,13 +92,13 @@ async def test_a_run_on_two_devices_goes_on_while_a_server_dies_and_both_serve_e
 
     async with start_run(*LENIENT) as run:  # on its own devices
         await run.until(r"candidate \d+ promoted against")
-        assert {name for name in (one.name for one in attach(run.paths)) if "server" in name} == set(SERVERS)
+        assert {name for name in (one.name for one in live_services(run.paths)) if "server" in name} == set(SERVERS)
         text = await run.end()
     assert run.process.returncode == 0, text
 
     async with start_run("--devices", "cpu", *LENIENT) as run:
         await run.until(r"candidate \d+ promoted against")
-        assert [one.name for one in attach(run.paths) if "server" in one.name] == ["inference_server"]
+        assert [one.name for one in live_services(run.paths) if "server" in one.name] == ["inference_server"]
         text = await run.end()
     assert run.process.returncode == 0, text
     await check_promises(run.paths, ended_cleanly=True)

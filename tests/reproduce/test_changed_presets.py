@@ -18,7 +18,11 @@ ALPHAZERO = read_stage(
     {"kind": "alphazero", "id": "a.b.0", "seed": 0, "game": "tic_tac_toe", "samples": 10, "judge_every": 10}
     | {"settings": {"search.temperature": "0.5"}}
 )
-LEARNER = read_stage({"kind": "learner", "id": "a.b.0", "seed": 0, "game": "tic_tac_toe", "games": 10})
+LEARNER = read_stage(
+    {"kind": "learner", "id": "a.b.0", "seed": 0, "game": "tic_tac_toe", "games": 10}
+    | {"settings": {"train.learner": "td_lambda"}}
+)
+DQN = LEARNER.model_copy(update={"settings": {"train.learner": "dqn"}})
 MATCH = read_stage({"kind": "match", "id": "a.b.0", "seed": 0, "game": "tic_tac_toe"})
 
 
@@ -56,6 +60,7 @@ def begun(tmp_path, stage) -> StageResults:
         (LEARNER, "selfplay.slots", 7),
         (LEARNER, "afterstates.temperature", 0.7),
         (LEARNER, "td_lambda.hidden", 7),
+        (DQN, "deep_q.draws", 7),
     ],
 )
 def test_a_stage_of_a_preset_that_has_changed_is_refused_with_the_value(tmp_path, upgrade, stage, name, value):
@@ -74,6 +79,15 @@ def test_a_change_of_a_preset_that_a_stage_overrides_or_does_not_use_is_none(tmp
     upgrade({"search.temperature": 0.7, "gate.simulations": 7, "selfplay.lanes": 7, "td_lambda.hidden": 7})
     assert results.read(ALPHAZERO)
     results.require_settings([ALPHAZERO])
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"), [(LEARNER, "sarsa_lambda.method"), (LEARNER, "deep_q.draws"), (DQN, "td_lambda.hidden")]
+)
+def test_a_change_of_the_settings_of_another_learner_is_none(tmp_path, upgrade, stage, name):
+    results = begun(tmp_path, stage)
+    upgrade({name: 7})
+    assert results.read(stage)
 
 
 @pytest.mark.parametrize(("value", "is_valid"), [(0.05, True), (0.5, False)], ids=["default", "another value"])

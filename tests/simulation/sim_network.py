@@ -295,5 +295,6 @@ class SimGatekeeperClient(GatekeeperClient):
         self._own_metadata = ()
         self._timeout_s = 10.0
         self._rng = rng
+        self._closed = False
         self._channel: Any = _Channel(network)
         self._stub: Any = _Stub(network)

@@ -4,7 +4,8 @@ Functions for a person at a prompt wait for it, and so may be called where anoth
 thread lives as long as the process: services end with the thread that started them (`zerofleet.service.lifecycle`).
 
 A forked process has no thread but the one that forked. It begins a loop of its own, unless the parent's was at work at the
-fork: then gRPC had connections open, which work in the parent alone.
+fork: then gRPC had connections open, which work in the parent alone. So have the exceptions of failed calls until they are
+collected, which the fork does; those that the program still holds it cannot.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import asyncio
 import atexit
 import contextlib
 import functools
+import gc
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -23,7 +25,7 @@ from zerofleet.errors import ConfigurationError
 
 __all__ = ["at_exit", "in_background", "not_at_exit", "require_usable", "start", "wait_for"]
 
-EXIT_TIMEOUT_S = 30.0  # longer than the grace time of a service
+EXIT_TIMEOUT_S = 30.0  # longer than the grace time of a service without a setting
 
 Result = TypeVar("Result")
 Closer = Callable[[], Awaitable[None]]
@@ -113,4 +115,10 @@ def _leave_to_parent() -> None:
         atexit.unregister(_end)
 
 
-os.register_at_fork(before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_leave_to_parent)
+def _before_fork() -> None:
+    _starting.acquire()
+    if _loop.cache_info().currsize:
+        gc.collect()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_starting.release, after_in_child=_leave_to_parent)

@@ -243,7 +243,9 @@ class Supervisor:
             self._show()
             self._tell_pages()
             if loop.time() >= next_line_s:
-                next_line_s = max(next_line_s + HISTORY_EVERY_S, loop.time())
+                next_line_s += HISTORY_EVERY_S
+                if next_line_s <= loop.time():  # the run was stopped for a while
+                    next_line_s = loop.time() + HISTORY_EVERY_S
                 history.write(self._last)
             next_look_s = max(next_look_s + LOOK_EVERY_S, loop.time())
             await asyncio.sleep(next_look_s - loop.time())

@@ -77,8 +77,8 @@ def _checked(run_dir: Path | None, runs: Path) -> list[str]:
 def _until_end(command: list[str]) -> int:
     """Run the service and print its address once it listens; return its exit code.
 
-    Ctrl-C reaches this process alone, which sends SIGTERM: the service ends in order, or without a traceback while it starts. A
-    second Ctrl-C cuts its drains short. Raises `KeyboardInterrupt` in the latter case.
+    Ctrl-C reaches this process alone, which sends SIGTERM: the service ends in order, or without a traceback while it starts.
+    Raises `KeyboardInterrupt` in the latter case. A second Ctrl-C cuts the drains of the service short.
     """
     address, is_interrupted = "", False
     folder = tempfile.TemporaryDirectory(prefix="zerofleet-")

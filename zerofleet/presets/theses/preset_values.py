@@ -11,12 +11,14 @@ from typing import Any
 from games.core import make
 from zerofleet.presets import preset
 from zerofleet.presets.experiment import PARTS
+from zerofleet.presets.learners import LEARNERS, declared
 from zerofleet.presets.theses.stages import AlphaZeroStage, LearnerStage, Stage
 from zerofleet.presets.trial import ONE_PROCESS, PARTS_OF_TRIAL
 
 __all__ = ["changed_value", "preset_values"]
 
-_PARTS_OF_LEARNERS = tuple(part for part in PARTS if part != "search" and part not in ONE_PROCESS)
+_OF_ACTIONS = ("deep_q", "combined")
+"""Parts that only learners of the values of moves read."""
 
 
 def preset_values(stage: Stage) -> dict[str, Any]:
@@ -24,9 +26,17 @@ def preset_values(stage: Stage) -> dict[str, Any]:
     if not isinstance(stage, AlphaZeroStage | LearnerStage):
         return {}
     chosen = preset(make(stage.game, **stage.parameters), stage.preset)
-    parts = PARTS_OF_TRIAL if isinstance(stage, AlphaZeroStage) else _PARTS_OF_LEARNERS
+    learner = stage.settings.get("train.learner", chosen.train.learner)
+    parts = PARTS_OF_TRIAL if isinstance(stage, AlphaZeroStage) else _parts_of(learner)
     values = {f"{part}.{key}": value for part in parts for key, value in getattr(chosen, part).model_dump(mode="json").items()}
     return {name: value for name, value in values.items() if name not in ONE_PROCESS and name not in stage.settings}
+
+
+def _parts_of(learner: str) -> list[str]:
+    """Return the parts of a preset that a learner reads in one process."""
+    own = _OF_ACTIONS if declared(learner).of_actions else (learner,)
+    unread = {"search", *ONE_PROCESS, *LEARNERS, *_OF_ACTIONS} - set(own)
+    return [part for part in PARTS if part not in unread]
 
 
 def changed_value(stage: Stage, kept: Mapping[str, Any]) -> str:
