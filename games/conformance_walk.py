@@ -18,6 +18,7 @@ from games.compiled import compiled
 from games.conformance_notation import notation_fault
 from games.conformance_record import Record
 from games.core import Game, GameSpec, Symmetry
+from games.errors import GameContractError, GameError
 from games.faults import fault_of
 from games.kit.bits import unpack
 from games.laws import broken, is_whole
@@ -77,8 +78,10 @@ class Walk:
         """Report an exception of the game's own code with the moves and the position."""
         try:
             yield
+        except GameContractError:
+            raise
         except Exception as error:
-            if (fault := fault_of(error)) is None:
+            if (fault := error if isinstance(error, GameError) else fault_of(error)) is None:
                 raise
             self._fail(11, str(fault))
 

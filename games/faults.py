@@ -2,6 +2,7 @@
 
 Such an exception surfaces far from the rule, below search and services, and a message of the compiler runs over pages.
 `fault_of` reads the exception and its traceback, in which compiled code has a line of its own, and names game, rule and line.
+The exception may be raised below the rule: by a part of this package, or in a file that the rules import.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _LOCATION = re.compile(r'(?:File "|Raised from )([^"\n]+?)(?:", line | \()(\d+)'
 _NOTE = re.compile(r"\.*\s*Raised from .*")
 _ENDS_OF_REASON = ("During:", 'File "', "There are ", "There is ", "raised from")
 _PIPELINE = "Failed in nopython mode pipeline"
+_OWN = Path(__file__).parent
+_CALLERS = _OWN.parent / "zerofleet"
+"""Code that calls rules and that no rule calls: an exception below it is its own until a frame of a rule comes first."""
 
 
 class _Rule(NamedTuple):
@@ -70,15 +74,19 @@ def loading_fault(name: str, error: Exception) -> str:
 
 
 def _raised(error: BaseException) -> RuleFault | None:
-    frames = traceback.extract_tb(error.__traceback__)
-    if not frames or frames[-1].lineno is None:
-        return None
-    rules = _rules_in(Path(frames[-1].filename))
-    if not rules:
-        return None
-    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    subject, where = _place(rules, frames[-1].lineno, frames[-1].name)
-    return RuleFault(f"{subject} raised {reason}\n{where}")
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename).absolute()
+        if frame.lineno is None or path.is_relative_to(_CALLERS):
+            return None
+        if rules := _rules_in(path):
+            subject, where = _place(rules, frame.lineno, frame.name)
+        elif rules := _rules_that_reach(path):
+            subject, where = f"{frame.name} of {_games_of(rules)}", _line(path, frame.lineno)
+        else:
+            continue
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return RuleFault(f"{subject} raised {reason}\n{where}")
+    return None
 
 
 def _uncompiled(message: str) -> RuleFault:
@@ -115,15 +123,30 @@ def _rules() -> Iterator[_Rule]:
 
 
 def _rules_in(path: Path) -> list[_Rule]:
-    """Return the rules of a file; code from the cache may name one by the place where it was when the code was compiled."""
+    """Return the rules of a file; code from the cache names the place of the file, or of a copy, from which it was compiled."""
     found = [rule for rule in _rules() if rule.path.name == path.name]
     here = [rule for rule in found if rule.path == path or (path.exists() and rule.path.samefile(path))]
-    return here or ([] if path.exists() else found)
+    return here or [rule for rule in found if not path.exists() or path.read_bytes() == rule.path.read_bytes()]
+
+
+def _rules_that_reach(path: Path) -> list[_Rule]:
+    """Return the rules of the games that import a file outside this package, directly or through other files."""
+    if path.is_relative_to(_OWN):
+        return []
+    others = [rule for rule in _rules() if not rule.path.is_relative_to(_OWN)]
+    files = {file for file in {rule.path for rule in others} if path in code_sources.reached([file])}
+    return [rule for rule in others if rule.path in files]
 
 
 def _place(rules: Sequence[_Rule], line: int, function: str) -> tuple[str, str]:
     """Return the rule that holds a line of a file, otherwise the name of the function that does, and the line itself."""
-    path = rules[0].path
-    games = " or ".join(sorted({rule.game for rule in rules}))
-    subject = next((rule.name for rule in rules if line in rule.lines), f"{function} of {games}")
-    return subject, f"  {path}, line {line}: {linecache.getline(str(path), line).strip()}"
+    subject = next((rule.name for rule in rules if line in rule.lines), f"{function} of {_games_of(rules)}")
+    return subject, _line(rules[0].path, line)
+
+
+def _games_of(rules: Sequence[_Rule]) -> str:
+    return " or ".join(sorted({rule.game for rule in rules}))
+
+
+def _line(path: Path, number: int) -> str:
+    return f"  {path}, line {number}: {linecache.getline(str(path), number).strip()}"
