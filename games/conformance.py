@@ -3,9 +3,9 @@
     from games import check_game, make
     print(check_game(make("my_game", size=5)))
 
-The quick form ends after `QUICK_POSITIONS` positions, the thorough one after `THOROUGH_GAMES` games. Both check every law in
-every position of complete games, and the same seed plays the same games: those of the quick form are the first of the
-thorough one.
+The quick form ends after `QUICK_POSITIONS` positions, the thorough one after `THOROUGH_GAMES` games. Both check the laws in
+every position of complete games, pictures in some, and the same seed plays the same games: those of the quick form are the
+first of the thorough one. Laws restrict a game and do not describe it: docs/own_game.md lists what no check can know.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_game(
     thorough: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Checked:
-    """Play random games and check every law of `games.core` in every position.
+    """Play random games and check the laws of `games.core` in every position, those of pictures in some.
 
     The quick form plays at least `QUICK_GAMES` games, further ones up to `QUICK_POSITIONS` positions, and more, at most
     `THOROUGH_GAMES`, until every rule and check has had an occasion. Messages number players as the rules do, from 0;

@@ -49,8 +49,8 @@ class Checked:
     positions: int
     """Positions of these games, starts and ends included; every law was checked in each."""
     rules: dict[str, int]
-    """Number of calls by rule, in the positions themselves, their images and their samples; `trials of may_end` are
-    searches for the end of the game where `may_end` denies it."""
+    """Number of calls by rule, repetitions left out, in the positions themselves, their images and their samples; `trials of
+    may_end` are searches for the end of the game where `may_end` denies it."""
     symmetries_followed: int
     """Symmetries checked through whole games: those that preserve the starting position."""
     symmetries: int

@@ -1,4 +1,4 @@
-"""Random game in which every law of `games.core` is checked, and its images under the symmetries.
+"""Random game in which the laws of `games.core` are checked, and its images under the symmetries.
 
 Every array passed to a rule is surrounded by guard bytes, to detect out-of-bounds writes. Symmetries that preserve the
 starting position are checked through whole games, others for their form only.
@@ -15,7 +15,9 @@ import numpy as np
 
 from games import core
 from games.compiled import compiled
+from games.conformance_arrays import Guarded
 from games.conformance_notation import notation_fault
+from games.conformance_pictures import picture_fault
 from games.conformance_record import Record
 from games.core import Game, GameSpec, Symmetry
 from games.errors import GameContractError, GameError
@@ -26,23 +28,7 @@ from games.views import first_to_move, seen_by_first
 
 __all__ = ["Walk"]
 
-_GUARD_BYTES = 64
-_GUARD = 0xA5
-
-
-class _Guarded:
-    """Array surrounded by guard bytes."""
-
-    def __init__(self, size: int, dtype: Any, *, inside: int = _GUARD) -> None:
-        item = np.dtype(dtype).itemsize
-        self._bytes = np.full(size * item + 2 * _GUARD_BYTES, _GUARD, dtype=np.uint8)
-        self.array = self._bytes[_GUARD_BYTES : _GUARD_BYTES + size * item].view(dtype)
-        """The array itself, initially filled with the byte `inside`."""
-        self.array.view(np.uint8)[:] = inside
-
-    def is_intact(self) -> bool:
-        """Return whether the guard bytes are unchanged."""
-        return bool((self._bytes[:_GUARD_BYTES] == _GUARD).all() and (self._bytes[-_GUARD_BYTES:] == _GUARD).all())
+_PICTURE_PLIES = 10  # a drawing costs as much as all other checks of a position
 
 
 @dataclass(frozen=True)
@@ -63,7 +49,7 @@ class Walk:
         self.game, self.spec, self.seed, self.record = game, spec, seed, record
         self.moves: list[int] = []
         self.last = ""  # notation of the last move
-        self.state = _Guarded(spec.state_size, spec.state_dtype)
+        self.state = Guarded(spec.state_size, spec.state_dtype)
         with self._faults_reported():
             self.state = self._start()
             self.images = [(symmetry, self._start().array) for symmetry in spec.symmetries]
@@ -110,9 +96,9 @@ class Walk:
         where = f"\nafter the moves {self.moves} from the start with seed {self.seed}\nstate {self.state.array}\n{picture}"
         broken(self.game, law, what, where)
 
-    def _start(self) -> _Guarded:
-        start = _Guarded(self.spec.state_size, self.spec.state_dtype)
-        other = _Guarded(self.spec.state_size, self.spec.state_dtype, inside=0)
+    def _start(self) -> Guarded:
+        start = Guarded(self.spec.state_size, self.spec.state_dtype)
+        other = Guarded(self.spec.state_size, self.spec.state_dtype, inside=0)
         for state in (start, other):
             with self.record.call("reset"):
                 core.reset(self.game, state.array, self.seed)
@@ -127,7 +113,7 @@ class Walk:
         return start
 
     def _play(self, action: int) -> None:
-        again = _Guarded(self.spec.state_size, self.spec.state_dtype)
+        again = Guarded(self.spec.state_size, self.spec.state_dtype)
         again.array[:] = self.state.array
         with self.record.call("play"):
             core.play(self.game, self.state.array, action)
@@ -141,12 +127,23 @@ class Walk:
             core.play(self.game, image, int(symmetry.actions[action]))
 
     def _ask(self, name: str, state: np.ndarray, *arguments: Any) -> Any:
-        """Return the result of a rule other than `play`, after checking that it left the state unchanged."""
+        """Return the result of a rule other than `play`, after checking that it is repeatable and the state is unchanged."""
         before = state.tobytes()
+        outputs = [argument for argument in arguments if isinstance(argument, np.ndarray)]
+        old = [output.copy() for output in outputs]
         with self.record.call(name):
             answer = getattr(core, name)(self.game, state, *arguments)
         if state.tobytes() != before:
             self._fail(2, f"{name} changed the state")
+        first = [output.copy() for output in outputs]
+        for output, content in zip(outputs, old, strict=True):
+            output[:] = content
+        again = getattr(core, name)(self.game, state, *arguments)
+        if repr(again) != repr(answer):
+            self._fail(2, f"{name} returned {answer}, and {again} when it was called again in the same position")
+        for one, other in zip(first, outputs, strict=True):
+            if one.tobytes() != other.tobytes():
+                self._fail(2, f"{name} wrote {one}, and {other} when it was called again in the same position")
         return answer
 
     def _ask_number(self, name: str, state: np.ndarray, *arguments: Any) -> int:
@@ -164,7 +161,7 @@ class Walk:
         return _Look(over, mover, self._actions(state, over), planes, self._scores(state) if over else [])
 
     def _actions(self, state: np.ndarray, over: bool) -> list[int]:
-        out = _Guarded(self.spec.max_legal, np.int16)
+        out = Guarded(self.spec.max_legal, np.int16)
         count = self._ask_number("legal_actions", state, out.array)
         if not out.is_intact() or count > self.spec.max_legal:
             self._fail(1, f"legal_actions wrote {count} actions into a buffer for max_legal = {self.spec.max_legal}")
@@ -178,7 +175,7 @@ class Walk:
         return actions
 
     def _scores(self, state: np.ndarray, name: str = "scores") -> list[float]:
-        out = _Guarded(self.spec.num_players, np.float32)
+        out = Guarded(self.spec.num_players, np.float32)
         out.array[:] = np.nan
         self._ask(name, state, out.array)
         scores = [float(score) for score in out.array]
@@ -191,11 +188,11 @@ class Walk:
         return scores
 
     def _planes(self, state: np.ndarray, viewer: int) -> np.ndarray:
-        out = _Guarded(self.spec.packed_bytes, np.uint8)
-        other = _Guarded(self.spec.packed_bytes, np.uint8, inside=0)
+        out = Guarded(self.spec.packed_bytes, np.uint8)
+        other = Guarded(self.spec.packed_bytes, np.uint8, inside=0)
         packed = other.array
         self._ask("encode", state, viewer, out.array)
-        self._ask("encode", state, viewer, packed)
+        core.encode(self.game, state, viewer, packed)
         if not out.is_intact():
             self._fail(4, f"encode wrote outside its {self.spec.packed_bytes} bytes")
         if not np.array_equal(out.array, packed):
@@ -214,6 +211,8 @@ class Walk:
         if (actions := self.record.other_actions(key, look.planes[look.mover], look.actions)) is not None:
             self._fail(5, f"the key {key} also belongs to a position with other planes, or with the legal actions {actions}")
         self._check_notation(look.actions)
+        if look.over or len(self.moves) % _PICTURE_PLIES == 0:
+            self._check_picture(look)
         self._check_optional(look)
         self._check_other_view(look)
         if self.spec.information != "perfect":
@@ -264,6 +263,13 @@ class Walk:
         if not np.array_equal(before, self.state.array):
             self._fail(2, "action_name, parse_action or draw changed the state")
 
+    def _check_picture(self, look: _Look) -> None:
+        before = self.state.array.copy()
+        if (fault := picture_fault(self.game, self.state.array, look.actions, look.mover)) is not None:
+            self._fail(12, fault)
+        if not np.array_equal(before, self.state.array):
+            self._fail(2, "a method of the picture changed the state")
+
     def _check_hidden(self, look: _Look, viewer: int) -> None:
         """Check that `viewer` cannot distinguish a determinised position from the true one."""
         dealt = self._dealt(self.state.array, viewer, self.seed + len(self.moves))
@@ -285,7 +291,7 @@ class Walk:
 
     def _dealt(self, state: np.ndarray, viewer: int, seed: int) -> np.ndarray:
         """Return a determinised position for `viewer`."""
-        dealt = _Guarded(self.spec.state_size, self.spec.state_dtype)
+        dealt = Guarded(self.spec.state_size, self.spec.state_dtype)
         self._ask("determinise", state, viewer, seed, dealt.array)
         if not dealt.is_intact():
             self._fail(9, "determinise wrote outside its output")
@@ -298,13 +304,13 @@ class Walk:
         action = look.actions[rng.integers(len(look.actions))]
         found = []
         for state in (self.state.array, dealt):
-            plays = _Guarded(self.spec.num_players - 1, np.int16)
+            plays = Guarded(self.spec.num_players - 1, np.int16)
             self._ask("foresee", state, look.mover, likelihood, plays.array)
             if not plays.is_intact() or not all(-1 <= play < self.spec.num_actions for play in plays.array):
                 self._fail(
                     9, f"foresee wrote {plays.array}; expected one action in -1 .. {self.spec.num_actions - 1} per opponent"
                 )
-            after = _Guarded(self.spec.state_size, self.spec.state_dtype)
+            after = Guarded(self.spec.state_size, self.spec.state_dtype)
             after.array[:] = state
             with self.record.call("play_foreseen"):
                 core.play_foreseen(self.game, after.array, action, plays.array)

@@ -17,14 +17,15 @@ Axes: S state entries, A actions, L maximum number of legal actions of any posit
 Laws (tested by `check_game` on random games):
 
   1. `legal_actions` is empty if and only if `is_over`; otherwise distinct actions, ascending, in [0, A), at most L.
-  2. `reset` writes every entry of `state`; `play` is deterministic and changes only `state`, which no other rule changes.
-     A game ends within `max_plies`.
+  2. `reset` writes every entry of `state`. Every rule is deterministic; `play` changes only `state`, which no other rule
+     changes. A game ends within `max_plies`.
   3. `scores` are in [-1, 1] and sum to 0 in two-player games. They are defined only when the game is over. `standing` and
      `estimate` are in [-1, 1] at any time, and `estimate` sums to 0 in two-player games.
   4. `encode` writes every byte and depends only on information visible to `viewer`, who is always encoded as "me".
      The `other_view` of a spec keeps the promises of `games.views`.
   5. Equal states have equal keys; positions with different planes or legal actions have different keys.
-  6. A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores.
+  6. A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores. It differs from
+     the identity and from the other symmetries.
   7. `parse_action(s, action_name(s, a)) == a` for legal `a`, written without space or comma; other text raises `IllegalMove`.
   8. Every required rule exists, `spec` is within bounds, and `make` with the parameters as text returns an equal game.
   9. `determinise` resamples only information hidden from `viewer`: the viewer's planes are unchanged, and so are, on the
@@ -33,9 +34,9 @@ Laws (tested by `check_game` on random games):
      determines the plays of `foresee` and the outcome of `play_foreseen`: the same player's turn, or the end of the game.
  10. `may_end` is true wherever one legal move, or two in succession, end the game.
  11. No rule raises an exception in a position that legal moves reach, and every rule can be compiled.
+ 12. A picture is SVG. `cells` have different ids; an action's path is of such ids and, unless empty, no other begins with it.
 
-Optional rules have the defaults defined below: `standing` and `repetition_key` (games with recurring positions), `round_of`,
-`foresee` and `play_foreseen` (secret moves), `may_end` (a quick test for wins), `move_value` (for greedy players), `estimate`.
+Optional rules, from `standing` on, have the defaults defined below.
 
 Polymorphism: a call of `play(game, ...)` in compiled code selects the rule by the *type* of `game` when the caller is
 compiled (numba's `@overload`), so a kernel compiles once per game class and serves every board size.
@@ -144,9 +145,8 @@ class Game(Protocol):
     def draw(self, state: State) -> str:
         """Return a multi-line text drawing of the position, without colours.
 
-        A game may also define `draw_svg(self, state) -> str`, an SVG picture (`games.kit.svg`), and, with hidden
-        information, `draw_for(self, state, viewer) -> str`, the view of one player (`games.drawing`).
-        `player_marks(self) -> str` returns the players' characters in drawings, by seat.
+        A game may also define `draw_svg` (`games.kit.svg`), `cells` and `action_path` (`games.kit.cells`), with hidden hands
+        `draw_for(self, state, viewer) -> str`, and `player_marks(self) -> str`, the players' characters by seat.
         """
         ...
 

@@ -16,14 +16,15 @@ __all__ = ["LAWS", "OPTIONAL_RULES", "REQUIRED_RULES", "broken", "checked_spec",
 
 LAWS = {
     1: "`legal_actions` is empty if and only if `is_over`; otherwise distinct actions, ascending, in [0, A), at most L.",
-    2: "`reset` writes every entry of `state`; `play` is deterministic and changes only `state`, which no other rule "
+    2: "`reset` writes every entry of `state`. Every rule is deterministic; `play` changes only `state`, which no other rule "
     "changes. A game ends within `max_plies`.",
     3: "`scores` are in [-1, 1] and sum to 0 in two-player games. They are defined only when the game is over. "
     "`standing` and `estimate` are in [-1, 1] at any time, and `estimate` sums to 0 in two-player games.",
     4: '`encode` writes every byte and depends only on information visible to `viewer`, who is always encoded as "me". '
     "The `other_view` of a spec keeps the promises of `games.views`.",
     5: "Equal states have equal keys; positions with different planes or legal actions have different keys.",
-    6: "A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores.",
+    6: "A symmetry maps legal actions to legal actions and planes to planes, and preserves the scores. It "
+    "differs from the identity and from the other symmetries.",
     7: "`parse_action(s, action_name(s, a)) == a` for legal `a`, written without space or comma; other text raises "
     "`IllegalMove`.",
     8: "Every required rule exists, `spec` is within bounds, and `make` with the parameters as text returns an equal game.",
@@ -33,6 +34,8 @@ LAWS = {
     "determines the plays of `foresee` and the outcome of `play_foreseen`: the same player's turn, or the end of the game.",
     10: "`may_end` is true wherever one legal move, or two in succession, end the game.",
     11: "No rule raises an exception in a position that legal moves reach, and every rule can be compiled.",
+    12: "A picture is SVG. `cells` have different ids; an action's path is of such ids and, unless empty, no other begins with "
+    "it.",
 }
 """Laws by number, identical to the docstring of `games.core`."""
 
@@ -86,6 +89,7 @@ def checked_spec(game: Game) -> GameSpec:
         broken(game, 8, f"make({spec.name!r}, ...) with its parameters as text returned {again}")
     for symmetry in spec.symmetries:
         _check_form(game, spec, symmetry)
+    _check_distinct(game, spec)
     _check_other_view(game, spec)
     _check_reading(game, spec)
     _check_members(game, spec)
@@ -186,3 +190,17 @@ def _check_form(game: Game, spec: GameSpec, symmetry: Symmetry) -> None:
                 f"{name} of the symmetry {symmetry.name!r} are not a permutation of 0 .. {size - 1} in {dtype.__name__}, "
                 "as a numpy array",
             )
+
+
+def _check_distinct(game: Game, spec: GameSpec) -> None:
+    """Check that no symmetry is the identity or another one: positions would be sampled more often under it."""
+    _, height, width = spec.planes
+    identity = (np.arange(height * width, dtype=np.int32).tobytes(), np.arange(spec.num_actions, dtype=np.int16).tobytes())
+    earlier: dict[tuple[bytes, bytes], str] = {}
+    for symmetry in spec.symmetries:
+        tables = (symmetry.cells.tobytes(), symmetry.actions.tobytes())
+        if tables == identity:
+            broken(game, 6, f"the symmetry {symmetry.name!r} is the identity; leave it out")
+        if tables in earlier:
+            broken(game, 6, f"the symmetries {earlier[tables]!r} and {symmetry.name!r} are equal; leave one out")
+        earlier[tables] = symmetry.name

@@ -76,7 +76,7 @@ class Canvas:
             ]
         )
 
-    def _add(self, shape: str, **attributes: object) -> None:
+    def _add(self, shape: str, **attributes: float | str) -> None:
         self._shapes.append(f"<{shape} {_attributes(**attributes)}/>")
 
 
@@ -99,12 +99,15 @@ def picture(game: Game, state: State) -> str:
     return canvas.render(game.spec().name)
 
 
-def _attributes(**attributes: object) -> str:
+def _attributes(**attributes: float | str) -> str:
     return " ".join(
-        f"{name.replace('_', '-')}={quoteattr(_number(value) if isinstance(value, float) else str(value))}"
+        f"{name.replace('_', '-')}={quoteattr(value if isinstance(value, str) else _number(value))}"
         for name, value in attributes.items()
     )
 
 
 def _number(value: float) -> str:
+    """Return a coordinate as text; raises `TypeError` or `ValueError` for one that no renderer can place."""
+    if not math.isfinite(value):
+        raise ValueError(f"a shape has the coordinate {value}")
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -6,7 +6,10 @@ wins, unless the secret bits that both were dealt differ, which makes it a draw.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,7 +18,9 @@ import games
 from games import conformance, core, notation
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.kit.bits import set_bit
+from games.kit.cells import Cell
 from games.kit.randomness import mix64
+from games.kit.svg import LINE, Canvas
 from games.tic_tac_toe import TicTacToe
 
 
@@ -27,7 +32,7 @@ class FaultySum(NamedTuple):
 
     def spec(self) -> GameSpec:
         cells = np.arange(4 if self.fault == 60 else 12, dtype=np.int32)
-        if self.fault == 62:
+        if self.fault in {62, 64}:
             cells = cells[::-1].copy()
         same = Symmetry("same", cells, np.array([1, 0, 2] if self.fault == 61 else [0, 1, 2], dtype=np.int16))
         return GameSpec(
@@ -42,7 +47,7 @@ class FaultySum(NamedTuple):
             max_plies=5 if self.fault == 24 else 10,
             action_cells=np.full((3, 3 if self.fault == 83 else 2), -2 if self.fault == 84 else 11, dtype=np.int16),
             counters=np.array([0, 1, 3 if self.fault == 85 else 2], dtype=np.int32 if self.fault == 86 else np.int16),
-            symmetries=(same,) if 60 <= self.fault < 70 else (),
+            symmetries=(same,) * (2 if self.fault == 64 else 1) if 60 <= self.fault < 70 else (),
             information="perfect" if 60 <= self.fault < 70 else "hidden",
         )
 
@@ -263,9 +268,11 @@ def test_a_lawful_game_passes() -> None:
         (48, "determinise for viewer=0 depends on what they cannot see"),
         pytest.param(49, "determinise returned the same position for every seed", marks=pytest.mark.slow),
         (50, "also belongs to a position with other planes"),
-        (51, "for the same state"),
+        (51, "when it was called again in the same position"),
         (60, "cells of the symmetry 'same' are not a permutation of 0 .. 11 in int32"),
         (61, "under 'same' the legal actions become [0, 2], but the image has [1, 2]"),
+        (63, "the symmetry 'same' is the identity; leave it out"),
+        (64, "the symmetries 'same' and 'same' are equal; leave one out"),
         (70, "action 1 is written 'x', which is parsed as 2"),
         (71, "changed the state"),
         (72, "the text 'no such move!' was parsed as action 1"),
@@ -330,6 +337,67 @@ def test_a_rule_that_returns_no_whole_number_is_named(name: str, answer: object,
     monkeypatch.setitem(core._RULES[name], TicTacToe, lambda *arguments: answer)
     with pytest.raises(games.GameContractError, match=f"{name} returned {answer}; expected a whole number"):
         games.check_game(TicTacToe())
+
+
+def test_a_key_that_differs_when_a_state_returns_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = itertools.count()
+    monkeypatch.setitem(core._RULES["key"], TicTacToe, lambda game, state: next(calls) // 2)  # equal when called twice
+    with pytest.raises(games.GameContractError, match=r"breaks law 5 (.*\n)*the key is \d+ now and was 0 for the same state"):
+        games.check_game(TicTacToe())
+
+
+@pytest.mark.parametrize("name", ["to_move", "legal_actions", "is_over", "round_of"])
+def test_a_rule_with_two_answers_in_one_position_breaks_law_2(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = itertools.count()
+    monkeypatch.setitem(core._RULES[name], TicTacToe, lambda *arguments: next(calls) % 2)
+    with pytest.raises(
+        games.GameContractError, match=rf"breaks law 2 (.*\n)*{name} returned .*, and .* when it was called again"
+    ):
+        games.check_game(TicTacToe())
+
+
+@pytest.mark.parametrize("name", ["scores", "encode"])
+def test_a_rule_that_writes_two_results_in_one_position_breaks_law_2(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = itertools.count()
+
+    def written(game: TicTacToe, state: State, *others: Any) -> None:
+        others[-1][:] = 0
+        others[-1][0] = next(calls) % 2
+
+    monkeypatch.setitem(core._RULES[name], TicTacToe, written)
+    with pytest.raises(games.GameContractError, match=rf"breaks law 2 (.*\n)*{name} wrote .*, and .* when it was called again"):
+        games.check_game(TicTacToe())
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "said"),
+    [
+        ("draw_svg", lambda game, state: "a board", "the picture is 'a board'; expected an SVG document"),
+        ("cells", lambda game, state: (Cell("a1", 9.0, 9.0, 5.0),) * 2, "two cells have one id: ['a1', 'a1']"),
+        ("cells", lambda game, state: (Cell("a1", 9.0, 9.0, 5.0),), "of action 0 has cells besides ['a1']"),
+        ("action_path", lambda game, state, action: ("a1",), "the actions 0 and 1 have one path, ('a1',)"),
+        (
+            "action_path",
+            lambda game, state, action: ("a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3")[: action + 1],
+            "begins with ('a1',), that of action 0",
+        ),
+    ],
+)
+def test_a_fault_of_the_picture_breaks_law_12(
+    name: str, method: Callable[..., object], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TicTacToe, name, method)
+    with pytest.raises(games.GameContractError, match=f"breaks law 12 (.*\\n)*.*{re.escape(said)}"):
+        games.check_game(TicTacToe())
+
+
+def test_a_shape_without_a_place_is_named_by_the_line_that_draws_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place, reason in ((None, "must be real number, not NoneType"), (float("nan"), "a shape has the coordinate nan")):
+        monkeypatch.setattr(
+            FaultySum, "draw_svg", lambda game, state, x=place: Canvas(9.0, 9.0).circle(x, 1.0, 1.0, fill=LINE), raising=False
+        )
+        with pytest.raises(games.GameContractError, match=rf"breaks law 11 (.*\n)*.* raised \w+: {reason}"):
+            games.check_game(FaultySum(62))
 
 
 def test_a_symmetry_that_changes_the_start_is_named_as_checked_in_form_alone() -> None:

@@ -35,7 +35,7 @@ def check(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Check every law of games in every position of random games.
+    """Check the laws of games in every position of random games, and their pictures in some.
 
     The quick form ends within half a minute for each built-in game, compilation included.
     """
