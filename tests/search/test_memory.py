@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from search_bench import CONNECT_FOUR
 
+from zerofleet.errors import ConfigurationError
 from zerofleet.search import SearchBlock, SearchSettings
+from zerofleet.search.afterstates.block import AfterstateBlock
+from zerofleet.search.afterstates.settings import AfterstateSettings
 
 MIB = 1 << 20
 
@@ -25,6 +28,24 @@ def test_512_games_of_400_simulations_take_less_than_500_mb():
     figures = figures_of_a_process(512, 400, 3)
     assert figures["moves"] >= 512 * 3
     assert figures["peak_bytes"] < 500_000_000
+
+
+@pytest.mark.parametrize(
+    ("allocation", "made"),
+    [
+        ("zerofleet.search.block.allocate", lambda: SearchBlock(CONNECT_FOUR, SearchSettings(), slots=8)),
+        ("zerofleet.search.afterstates.kernel.allocate", lambda: AfterstateBlock(CONNECT_FOUR, AfterstateSettings(), slots=8)),
+    ],
+)
+def test_a_block_that_does_not_fit_into_memory_is_refused_with_the_bounds_of_the_game(allocation, made, monkeypatch):
+    def refuse(*_arguments):
+        raise MemoryError("Unable to allocate 46.6 GiB")
+
+    monkeypatch.setattr(allocation, refuse)
+    with pytest.raises(
+        ConfigurationError, match=r"a block of 8 games of connect_four, with up to 42 plies .*46\.6 GiB; lower the"
+    ):
+        made()
 
 
 def test_the_arrays_of_a_block_grow_with_games_and_simulations():

@@ -6,17 +6,33 @@ M maximal number of plies, R rows of a batch, C cache entries, K leaves per game
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from games.compiled import INTERPRETED
-from games.core import Game
+from games.core import Game, GameSpec
+from zerofleet.errors import ConfigurationError
 from zerofleet.search.puct import exploration_table
 from zerofleet.search.settings import SearchSettings
 from zerofleet.search.tree import edge_dtype, node_dtype
 
-__all__ = ["FINISHED", "IDLE", "SEARCHING", "WAITING", "Arena", "Cache", "History", "Rows", "allocate", "records", "slot_dtype"]
+__all__ = [
+    "FINISHED",
+    "IDLE",
+    "SEARCHING",
+    "WAITING",
+    "Arena",
+    "Cache",
+    "History",
+    "Rows",
+    "allocate",
+    "memory_refused",
+    "records",
+    "slot_dtype",
+]
 
 IDLE, SEARCHING, WAITING, FINISHED = range(4)
 
@@ -156,6 +172,19 @@ def allocate(game: Game, settings: SearchSettings, slots: int, schedule: np.ndar
         value=np.zeros((entries, players), dtype=np.float32),
     )
     return arena, history, batch, cache
+
+
+@contextmanager
+def memory_refused(spec: GameSpec, slots: int) -> Iterator[None]:
+    """Raise `ConfigurationError` in place of a bare `MemoryError` where the arrays of a block are allocated."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ConfigurationError(
+            f"this machine cannot allocate a block of {slots} game{'s' * (slots != 1)} of {spec.name}, with up to "
+            f"{spec.max_plies:,} plies of {spec.max_legal:,} legal moves each: {error}; lower the bounds max_plies and "
+            "max_legal of the game's spec, or the number of games"
+        ) from error
 
 
 def records(shape: int | tuple[int, int], dtype: np.dtype[Any]) -> np.ndarray:

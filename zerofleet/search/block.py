@@ -29,7 +29,7 @@ from games.errors import IllegalMove
 from zerofleet.contracts.played import PlayedGame
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search import kernel
-from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate
+from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate, memory_refused
 from zerofleet.search.cache import EMPTY
 from zerofleet.search.compiled_settings import compile_settings
 from zerofleet.search.decide import choose_move
@@ -72,12 +72,13 @@ class SearchBlock:
     def __init__(self, game: Game, settings: SearchSettings, *, slots: int) -> None:
         """Allocate the block; compiled code is loaded at its first use.
 
-        Raises `ValueError` if `settings.information` does not suit the game.
+        Raises `ValueError` if `settings.information` does not suit the game, and `ConfigurationError` for too little memory.
         """
         self.game = game
         self.settings = settings
         self._compiled = compile_settings(settings, sees_ends=core.has_rule(type(game), "may_end"))
-        self._arena, self._history, self._rows, self._cache = allocate(game, settings, slots, _schedule(game, settings))
+        with memory_refused(game.spec(), slots):
+            self._arena, self._history, self._rows, self._cache = allocate(game, settings, slots, _schedule(game, settings))
         self._mode = mode_for(game, settings, self._rows, self._cache)
         self._worlds = self._mode.worlds
         self._extra_heads = int(self._worlds is not None and settings.information == "predict")

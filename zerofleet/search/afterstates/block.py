@@ -25,6 +25,7 @@ from zerofleet.search.afterstates.choice import policy_of
 from zerofleet.search.afterstates.kernel import FINISHED, IDLE, PLAYING
 from zerofleet.search.afterstates.opponents import SELF, Opponent, Opponents
 from zerofleet.search.afterstates.settings import AfterstateSettings
+from zerofleet.search.arena import memory_refused
 from zerofleet.search.block import Leaves, SearchCounters
 from zerofleet.search.kernel import EXTERNAL
 from zerofleet.search.outputs import VALUES, checked
@@ -43,7 +44,7 @@ class AfterstateBlock:
     def __init__(self, game: Game, settings: AfterstateSettings, *, slots: int, opponents: Opponents | None = None) -> None:
         """Allocate the block; `opponents`: by default those of the settings, which then are no agents.
 
-        Raises `ConfigurationError` for another kind of game.
+        Raises `ConfigurationError` for another kind of game, and for too little memory.
         """
         spec = game.spec()
         if spec.num_players != 2 or spec.information != "perfect":
@@ -54,7 +55,8 @@ class AfterstateBlock:
         self.game = game
         self.settings = settings
         self._policy = policy_of(settings)
-        self._arena = kernel.allocate(spec, slots, settings.pool)
+        with memory_refused(spec, slots):
+            self._arena = kernel.allocate(spec, slots, settings.pool)
         self._seeds = [0] * slots
         self._first_versions: list[tuple[int, ...]] = [()] * slots
         self._openings = [0] * slots
