@@ -13,6 +13,7 @@ from games.errors import GameContractError
 
 __all__ = ["METHODS", "require_game_class", "require_rule"]
 
+_KINDS = (int, float, str)  # bool is an int
 METHODS = ("spec", "action_name", "parse_action", "draw")
 """Methods of every game class, as in `games.core.Game`."""
 
@@ -28,6 +29,12 @@ def require_game_class(name: str, cls: type) -> None:
         raise GameContractError(
             f"{subject} has no default for {', '.join(bare)}; give every parameter one, as in `size: int = 5`"
         )
+    for field, default in cls._field_defaults.items():
+        if not isinstance(default, _KINDS):
+            raise GameContractError(
+                f"{subject} has the parameter {field}={default!r} of type {type(default).__name__}; parameters are int, bool, "
+                "float or str, which commands and records write as text"
+            )
     if missing := [method for method in METHODS if not callable(getattr(cls, method, None))]:
         raise GameContractError(f"{subject} has no method {', '.join(missing)}; define {', '.join(METHODS)} (games.core.Game)")
 

@@ -54,6 +54,16 @@ def test_a_parameter_without_a_default_is_named() -> None:
         register("incomplete")(Board)
 
 
+@pytest.mark.parametrize("default", [(1, 2), [], None, np.int64(3)])
+def test_a_parameter_that_no_text_can_give_is_named_with_its_type(default: object) -> None:
+    board = type("Board", (_Complete,), {"_fields": ("walls",), "_field_defaults": {"walls": default}})
+    with pytest.raises(
+        games.GameContractError, match=rf"has the parameter walls=.* of type {type(default).__name__}; parameters"
+    ):
+        register("incomplete")(board)
+    assert "incomplete" not in games.available()
+
+
 def test_a_class_that_is_no_named_tuple_is_not_registered() -> None:
     class Board:
         size = 5
