@@ -141,8 +141,9 @@ class Walk:
         again = getattr(core, name)(self.game, state, *arguments)
         if repr(again) != repr(answer):
             self._fail(2, f"{name} returned {answer}, and {again} when it was called again in the same position")
+        used = answer if name == "legal_actions" and isinstance(answer, int | np.integer) else None  # the rest may be anything
         for one, other in zip(first, outputs, strict=True):
-            if one.tobytes() != other.tobytes():
+            if one[:used].tobytes() != other[:used].tobytes():
                 self._fail(2, f"{name} wrote {one}, and {other} when it was called again in the same position")
         return answer
 

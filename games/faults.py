@@ -28,7 +28,10 @@ _NOTE = re.compile(r"\.*\s*Raised from .*")
 _ENDS_OF_REASON = ("During:", 'File "', "There are ", "There is ", "raised from")
 _PIPELINE = "Failed in nopython mode pipeline"
 _OWN = Path(__file__).parent
-_CALLERS = _OWN.parent / "zerofleet"
+_CALLERS = tuple(
+    _OWN.parent / name
+    for name in ("zerofleet", "trainer", "selfplay_worker", "inference_server", "gatekeeper", "laboratory", "ui")
+)
 """Code that calls rules and that no rule calls: an exception below it is its own until a frame of a rule comes first."""
 
 
@@ -76,7 +79,7 @@ def loading_fault(name: str, error: Exception) -> str:
 def _raised(error: BaseException) -> RuleFault | None:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename).absolute()
-        if frame.lineno is None or path.is_relative_to(_CALLERS):
+        if frame.lineno is None or any(path.is_relative_to(caller) for caller in _CALLERS):
             return None
         if rules := _rules_in(path):
             subject, where = _place(rules, frame.lineno, frame.name)

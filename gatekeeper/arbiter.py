@@ -335,7 +335,7 @@ class Arbiter:
                 "gate.without_champion",
                 version=version,
                 reason=reason,
-                advice="no games are played without a champion, so no other version follows; mend the cause, start another run",
+                advice="without a champion no games are played; mend the cause, or promote the version by hand",
             )
         self._traces.pop(version, None)
         self._failures.pop(version, None)

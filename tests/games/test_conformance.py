@@ -356,6 +356,17 @@ def test_a_rule_with_two_answers_in_one_position_breaks_law_2(name: str, monkeyp
         games.check_game(TicTacToe())
 
 
+def test_legal_actions_may_leave_anything_behind_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, rule_of = itertools.count(), core._RULES["legal_actions"][TicTacToe]
+
+    def scribbling(game: TicTacToe, state: State, out: np.ndarray) -> int:
+        out[:] = next(calls) % 1_000
+        return int(rule_of(game, state, out))
+
+    monkeypatch.setitem(core._RULES["legal_actions"], TicTacToe, scribbling)
+    games.check_game(TicTacToe())
+
+
 @pytest.mark.parametrize("name", ["scores", "encode"])
 def test_a_rule_that_writes_two_results_in_one_position_breaks_law_2(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = itertools.count()

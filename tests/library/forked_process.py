@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import socket
@@ -72,6 +73,23 @@ def after_a_failure() -> list[object]:
     return [failed(), in_child(failed), failed()]
 
 
+class Owner:
+    """Part of a cycle, which the fork collects."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+    def __del__(self) -> None:
+        background.start(answer())
+
+
+def collected() -> list[object]:
+    gc.disable()
+    asked()
+    Owner()
+    return [in_child(asked), asked()]
+
+
 def at_work() -> list[object]:
     async def work() -> str:
         begun.set()
@@ -119,4 +137,4 @@ def with_a_server() -> list[object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({one.__name__: one for one in (idle, after_a_failure, at_work, with_a_server)}[sys.argv[1]]()))
+    print(json.dumps({one.__name__: one for one in (idle, after_a_failure, collected, at_work, with_a_server)}[sys.argv[1]]()))

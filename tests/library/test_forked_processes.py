@@ -28,6 +28,11 @@ def test_calls_in_a_process_forked_after_a_call_that_failed_end_as_those_of_its_
 
 
 @pytest.mark.slow
+def test_an_owner_of_a_server_that_is_collected_at_a_fork_does_not_stop_it() -> None:
+    assert printed_by("collected") == ["an answer"] * 2
+
+
+@pytest.mark.slow
 def test_calls_in_a_process_forked_while_the_library_was_at_work_are_refused_and_the_parent_goes_on() -> None:
     refused, own = printed_by("at_work")
     assert str(refused).startswith("refused: this process was forked while its parent trained a run")

@@ -175,9 +175,9 @@ async def test_a_service_that_stops_answering_is_shown_as_silent_and_its_counts_
     assert [shown[label] for label in ("stored", "step", "window", "reuse", "in play")] == [*[UNKNOWN] * 4, "12"]
     assert (row(now)["step"], row(now)["games"]) == (None, 0)
 
-    answers[1] = (MetricsPage("zerofleet_train_step 7\n"), True)
+    answers[1] = (MetricsPage("zerofleet_train_step 7\nzerofleet_candidate_version 3\n"), True)
     now = await observer.look(None)
-    assert (now.services[0].state, now.known("step")) == (ChildState.READY, 7)
+    assert (now.services[0].state, now.known("step"), now.newest_version) == (ChildState.READY, 7, 3)
 
 
 async def test_a_worker_that_ended_has_no_game_in_play(gatekeeper) -> None:

@@ -15,7 +15,6 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Self
 
 import pytest
 from rich.console import Console
@@ -24,14 +23,14 @@ import games
 from gatekeeper.settings import GatekeeperSettings
 from trainer.settings import TrainerSettings
 from ui.settings import UiSettings
+from zerofleet.contracts.champions import Champion
 from zerofleet.contracts.gate_events import StatusChanged, Submitted
-from zerofleet.contracts.promotions import Candidate, CandidateStatus, Rung
+from zerofleet.contracts.promotions import Candidate, CandidateStatus
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import ConfigurationError, RunDirectoryError
 from zerofleet.presets import preset
 from zerofleet.presets.experiment import read_experiment
-from zerofleet.rpc.gatekeeper_client import ModelChanges
 from zerofleet.service.settings import read_settings
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
@@ -231,53 +230,30 @@ async def test_a_child_that_is_given_up_ends_the_run_and_all_children(
     assert ends(notes) == ["inference"]
 
 
-class Gatekeeper:
-    """Gatekeeper of a run without a champion, in place of its client."""
-
-    def __init__(self, *statuses: CandidateStatus) -> None:
-        self.statuses = statuses
-
-    def __call__(self, *_given: object, **_options: object) -> Self:
-        return self
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        return
-
-    async def changes(self, model: str, _cursor: str) -> ModelChanges:
-        candidates = [Candidate(model, n, status, None, "widths [1]") for n, status in enumerate(self.statuses, 1)]
-        return ModelChanges(tuple(candidates), None, "1", has_more=False)
-
-    async def ladder(self, _model: str) -> list[Rung]:
-        return []
-
-
-@pytest.mark.slow
-async def test_a_run_whose_first_version_is_broken_ends_with_the_reason(
-    directory: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("statuses", "newest", "has_ended"),
+    [
+        ([CandidateStatus.BROKEN], 1, True),
+        ([CandidateStatus.BROKEN, CandidateStatus.QUEUED], 2, False),
+        ([CandidateStatus.BROKEN], 2, False),  # exported, and not submitted yet
+        ([CandidateStatus.BROKEN], 0, False),  # the trainer starts
+        ([CandidateStatus.PROMOTED, CandidateStatus.BROKEN], 2, False),
+    ],
+)
+def test_a_run_without_a_champion_whose_newest_version_is_broken_ends_with_the_reason(
+    directory: RunDirectory, statuses: list[CandidateStatus], newest: int, has_ended: bool
 ) -> None:
-    monkeypatch.setattr(module, "GatekeeperClient", Gatekeeper(CandidateStatus.BROKEN))
-    async with supervising(directory, [plan("gatekeeper", "good")], io.StringIO()) as ended:
-        pass
-    failure, _ = ended.result()
-    assert failure is not None
-    assert str(failure).startswith("version 1 is broken, and without a champion no games are played: widths [1]; ")
-    assert failure.is_final
-
-
-@pytest.mark.slow
-async def test_a_run_goes_on_while_a_version_after_a_broken_one_waits_for_its_verdict(
-    directory: RunDirectory, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "GatekeeperClient", Gatekeeper(CandidateStatus.BROKEN, CandidateStatus.QUEUED))
-    out = io.StringIO()
-    async with supervising(directory, [plan("gatekeeper", "good")], out) as ended:
-        while "candidate 1 broken" not in out.getvalue():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-    assert ended.result()[0] is None
+    supervisor = Supervisor(RunRequest(MODEL, directory.paths.root, preset="tiny"), directory, [], Console(file=io.StringIO()))
+    candidates = tuple(Candidate(MODEL, n, status, None, "widths [1]") for n, status in enumerate(statuses, 1))
+    champion = Champion(MODEL, 1, 1, "", 0, "first champion") if CandidateStatus.PROMOTED in statuses else None
+    supervisor._last = Readings(candidates=candidates, champion=champion, newest_version=newest)
+    supervisor._end_without_network()
+    assert supervisor._end.is_set() == has_ended
+    if has_ended:
+        failure = supervisor._failure
+        assert failure is not None
+        assert str(failure).startswith("version 1 is broken, and without a champion no games are played: widths [1]; ")
+        assert failure.is_final
 
 
 @pytest.mark.slow

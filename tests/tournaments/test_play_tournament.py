@@ -145,7 +145,7 @@ async def test_a_worker_process_exits_when_its_parent_is_gone(terms, monkeypatch
 
 
 @pytest.mark.slow
-async def test_a_tournament_killed_half_way_resumes_to_the_table_of_an_undisturbed_one(terms, worker, tmp_path):
+async def test_a_tournament_killed_after_some_games_resumes_to_the_table_of_an_undisturbed_one(terms, worker, tmp_path):
     chosen = terms(games=60, opening_plies=2, simulations=default_simulations(make("tic_tac_toe").spec()))
     names = [player.name for player in chosen.players]
     words = ["tournament", *names, "--game", "tic_tac_toe", "--games", "60", "--seed", "5"]

@@ -116,9 +116,9 @@ def _leave_to_parent() -> None:
 
 
 def _before_fork() -> None:
-    _starting.acquire()
     if _loop.cache_info().currsize:
-        gc.collect()
+        gc.collect()  # before the lock: what is collected may start the end of its server
+    _starting.acquire()
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_starting.release, after_in_child=_leave_to_parent)

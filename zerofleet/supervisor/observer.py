@@ -268,6 +268,7 @@ class Observer:
             rejected=round(totals.of("zerofleet_records_rejected_total")),
             champion=self._champion,
             champion_age_s=time.time() - self._champion.promoted_at_ms / 1000 if self._champion else float("nan"),
+            newest_version=round(trainer.total("zerofleet_candidate_version")),
             candidates=tuple(self._shown()),
             match=self._match(),
             promoted_for_s=self._promoted_for_s(),

@@ -111,6 +111,8 @@ class Readings:
 
     champion: Champion | None = None
     champion_age_s: float = math.nan
+    newest_version: int = 0
+    """Newest version that the trainer has exported; 0 before the first, and while the trainer starts."""
     candidates: tuple[Candidate, ...] = ()
     """Oldest first."""
     match: Match | None = None

@@ -251,12 +251,16 @@ class Supervisor:
             await asyncio.sleep(next_look_s - loop.time())
 
     def _end_without_network(self) -> None:
-        """End the run when its first version is broken: no game is played without a champion, so no other version follows."""
-        broken = [one for one in self._last.candidates if one.status is CandidateStatus.BROKEN]
-        if self._last.champion is None and broken and all(one.status.settled for one in self._last.candidates):
+        """End a run without a champion whose newest version is broken: no games are played, so that no other version follows.
+
+        A trainer that starts may still export one.
+        """
+        now = self._last
+        newest = next((one for one in now.candidates if one.version == now.newest_version), None)
+        if now.champion is None and newest is not None and newest.status is CandidateStatus.BROKEN:
             self._failure = self._failure or GaveUp(
-                f"version {broken[-1].version} is broken, and without a champion no games are played: {broken[-1].reason}; "
-                "mend the cause, and start another run",
+                f"version {newest.version} is broken, and without a champion no games are played: {newest.reason}; mend the "
+                "cause and start another run, or make the version champion with zerofleet models promote and resume",
                 is_final=True,
             )
             self._end.set()
