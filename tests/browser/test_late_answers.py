@@ -218,3 +218,17 @@ def test_watch_shows_the_later_look_at_the_games_in_progress(open_page: Opener) 
         earlier.fulfill(json=game_in_progress("a"))
     handle(page)
     expect(page.locator("#boards li").first).to_contain_text("Game bbbbbbbb")
+
+
+def test_play_keeps_the_notice_of_a_file_that_was_refused_while_the_start_was_read(open_page: Opener, tmp_path: Path) -> None:
+    page = open_page("/api")
+    held = hold(page, r"/start\?")
+    with page.expect_request(re.compile(r"/start\?")):
+        page.goto("/play")
+    (file := tmp_path / "game.json").write_text("null")
+    page.locator("#load").set_input_files(file)
+    notice = page.locator("#notice")
+    expect(notice).to_have_text("game.json is no saved game: it needs game and moves")
+    release(page, held)
+    expect(page.locator("#start-board")).to_be_visible()
+    expect(notice).to_have_text("game.json is no saved game: it needs game and moves")

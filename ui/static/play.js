@@ -26,10 +26,12 @@ async function preview() {
   const { run, game, moves, position } = form.elements;
   const wish = Object.entries({ game: game.value, run: run.value, moves: moves.value.trim(), position: position.value });
   const query = new URLSearchParams(wish.filter(([, value]) => value));
+  let hasWaited = false;
+  notice("");
   try {
-    const found = await previewing((isLatest) => patiently(() => fetchJson(`${path("start")}?${query}`), (passed, isCompiling) => { if (isLatest() && isCompiling) notice(passed); }));
+    const found = await previewing((isLatest) => patiently(() => fetchJson(`${path("start")}?${query}`), (passed, isCompiling) => { if (isLatest() && isCompiling) { hasWaited = true; notice(passed); } }));
     if (!found) return;
-    notice("");
+    if (hasWaited) notice(""); // any other is of later
     const hasDeal = games.some((one) => one.game === found.game && one.information === "hidden");
     byId("start").hidden = false;
     byId("start-frame").hidden = !found.has_picture;
