@@ -176,33 +176,30 @@ def test_a_copy_of_the_directory_of_a_live_run_is_stopped(zerofleet, folder):
     assert "stopped; last seen" in zerofleet("status", str(folder / "two"), "--once").out
 
 
-def test_an_attached_service_that_ends_is_seen(folder):
-    run = folder / "one"
-    announce(run, "trainer", os.getpid())
+def looks_around(change, run):
+    """Return two readings of `status` of a run, before and after a change."""
 
     async def look():
         gatekeeper, look_at = command._observer(overview(run))
         async with gatekeeper:
-            before = (await look_at()).services
-            RunPaths(run).announce("trainer").unlink()
-            return before, (await look_at()).services
+            before = await look_at()
+            change()
+            return before, await look_at()
 
-    (before,), (after,) = asyncio.run(look())
+    return asyncio.run(look())
+
+
+def test_an_attached_service_that_ends_is_seen(folder):
+    run = folder / "one"
+    announce(run, "trainer", os.getpid())
+    before, after = looks_around(RunPaths(run).announce("trainer").unlink, run)
+    (before,), (after,) = before.services, after.services
     assert (before.state, after.state, after.memory_bytes) == (ChildState.READY, ChildState.ENDED, 0)
 
 
 def test_a_service_that_becomes_ready_after_the_start_of_status_is_shown(folder):
     run = folder / "one"
     announce(run, "trainer", os.getpid())
-
-    async def look():
-        gatekeeper, look_at = command._observer(overview(run))
-        async with gatekeeper:
-            before = await look_at()
-            announce(run, "inference_server", os.getpid())
-            announce(run, "worker-0", os.getpid())
-            return before, await look_at()
-
-    before, after = asyncio.run(look())
+    before, after = looks_around(lambda: [announce(run, name, os.getpid()) for name in ("inference_server", "worker-0")], run)
     assert [service.name for service in before.services] == ["trainer"]
     assert [service.name for service in after.services] == ["inference_server", "trainer", "worker-0"]

@@ -367,19 +367,11 @@ async def test_a_server_of_one_version_replaces_it_by_the_new_champion(open_wire
 async def test_a_champion_that_cannot_be_loaded_leaves_its_predecessor_answering_which_is_logged_once(
     follower, store, loader, positions, monkeypatch
 ):
-    looks, champion = [], type(store).champion
-
-    def look(store, model):
-        looks.append(model)
-        return champion(store, model)
-
-    monkeypatch.setattr(type(store), "champion", look)
     loader.broken.add(2)
     with capture_logs() as lines:
         store.write_champion(MODEL, 2, epoch=2, reason="test")
         await until(lambda: any(line["event"] == "model.champion_refused" for line in lines))
-        seen = len(looks)
-        await until(lambda: len(looks) > seen + 5)
+        await until(looked_at(store, monkeypatch, "champion"))
         assert (await follower.infer(positions[0][:1], positions[1][:1]))[0] == "1"
     (told,) = [line for line in lines if line["event"] == "model.champion_refused"]
     assert (told["versions"], told["answered_by"]) == ([2], 1)

@@ -132,7 +132,8 @@ async def test_work_beyond_the_grace_time_is_cancelled_and_changes_the_exit_code
     assert cancelled.is_set()
 
 
-async def test_a_second_signal_cancels_at_once() -> None:
+@pytest.mark.parametrize("parent_pid", [0, os.getppid()], ids=["alone", "supervised"])
+async def test_a_second_signal_cancels_at_once(parent_pid: int) -> None:
     async def main(service: Service) -> None:
         service.ready()
         os.kill(os.getpid(), signal.SIGTERM)
@@ -140,7 +141,7 @@ async def test_a_second_signal_cancels_at_once() -> None:
         os.kill(os.getpid(), signal.SIGINT)
         await asyncio.Event().wait()
 
-    assert await serve(main, grace_s=60) == 1
+    assert await serve(main, grace_s=60, parent_pid=parent_pid) == 1
 
 
 async def test_a_repeated_sigterm_leaves_a_supervised_service_its_grace_time() -> None:
@@ -160,17 +161,6 @@ async def test_a_repeated_sigterm_leaves_a_supervised_service_its_grace_time() -
 
     assert await serve(main, grace_s=60, parent_pid=os.getppid()) == 0
     assert saved.is_set()
-
-
-async def test_ctrl_c_after_sigterm_cancels_a_supervised_service() -> None:
-    async def main(service: Service) -> None:
-        service.ready()
-        os.kill(os.getpid(), signal.SIGTERM)
-        await service.stopping.wait()
-        os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.Event().wait()
-
-    assert await serve(main, grace_s=60, parent_pid=os.getppid()) == 1
 
 
 async def test_two_signals_at_the_same_time_cancel_after_the_drains() -> None:

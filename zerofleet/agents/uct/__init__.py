@@ -9,8 +9,8 @@ A separate package, so that its compiled code stays cached when another agent ch
 
 from __future__ import annotations
 
-from zerofleet.agents.uct.afterstates import afterstates_of, mover_values
+from zerofleet.agents.uct.afterstates import afterstates_of, mover_values, values_of
 from zerofleet.agents.uct.search import MoverValues, UctRoot, UctSearch
 from zerofleet.agents.uct.tree import UctPlan, plan_for
 
-__all__ = ["MoverValues", "UctPlan", "UctRoot", "UctSearch", "afterstates_of", "mover_values", "plan_for"]
+__all__ = ["MoverValues", "UctPlan", "UctRoot", "UctSearch", "afterstates_of", "mover_values", "plan_for", "values_of"]

@@ -13,7 +13,7 @@ from games.positions import copy_state
 from zerofleet.agents.base import SUREST, Evaluate
 from zerofleet.evaluators.base import LeafBatch, ModelVersion
 
-__all__ = ["Afterstates", "afterstates_of", "mover_values"]
+__all__ = ["Afterstates", "afterstates_of", "mover_values", "values_of"]
 
 _PADDING = -1
 
@@ -45,8 +45,11 @@ def mover_values(game: Game, state: State, actions: np.ndarray, evaluate: Evalua
     Raises:
         ValueError: The model returns a value that is not finite.
     """
-    after = afterstates_of(game, state, actions)
-    mover = core.to_move(game, state)
+    return values_of(afterstates_of(game, state, actions), core.to_move(game, state), evaluate, version)
+
+
+def values_of(after: Afterstates, mover: int, evaluate: Evaluate, version: ModelVersion) -> np.ndarray:
+    """Return the values of afterstates for `mover`, the player who made the moves; see `mover_values`."""
     values = after.scores[:, mover].astype(np.float64)
     going_on = np.flatnonzero(~after.over)
     if len(going_on):

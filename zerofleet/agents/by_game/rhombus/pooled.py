@@ -28,7 +28,7 @@ from zerofleet.agents.by_game.rhombus.agent import SearchOptions as RhombusOptio
 from zerofleet.agents.by_game.rhombus.evaluation import WIN, cell_values, expected_score
 from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.spelling import AgentOptions, Spelling
-from zerofleet.agents.uct import afterstates_of, mover_values
+from zerofleet.agents.uct import afterstates_of, values_of
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import ModelVersion
 
@@ -84,10 +84,10 @@ class RhombusPoolAgent:
     def pool(self, game: Game, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Return the moves of the pool, best first, int64 [M], and their ranking values for the player to move, float64 [M]."""
         actions = np.array(legal(game, state), dtype=np.int64)
-        values = mover_values(game, state, actions, self._evaluate, ModelVersion(self.options.model))
-        is_over = afterstates_of(game, state, actions).over
+        after = afterstates_of(game, state, actions)
+        values = values_of(after, core.to_move(game, state), self._evaluate, ModelVersion(self.options.model))
         mixed = (1.0 - self.options.mix) * board_values(game, state, actions) + self.options.mix * values
-        values = np.where(is_over, values, mixed)
+        values = np.where(after.over, values, mixed)
         kept = np.argsort(-values, kind="stable")[: self.options.pool]
         return actions[kept], values[kept]
 
