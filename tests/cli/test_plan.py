@@ -69,10 +69,18 @@ def test_an_infinite_number_of_a_plan_is_refused(zerofleet, option):
 
 @pytest.mark.parametrize(
     "words",
-    [("search", "--seconds"), ("serve", "--seconds"), ("train", "--seconds"), ("train", "--games-per-second")],
+    [
+        ("agent", "connect_four", "random", "--seconds"),
+        ("perft", "connect_four", "--seconds"),
+        ("rhombus_search", "--seconds"),
+        ("search", "--seconds"),
+        ("serve", "--seconds"),
+        ("train", "--seconds"),
+        ("train", "--games-per-second"),
+    ],
     ids=" ".join,
 )
-def test_a_measurement_for_a_plan_without_an_end_is_refused(zerofleet, words):
+def test_a_measurement_without_an_end_is_refused(zerofleet, words):
     refused = zerofleet("bench", *words, "inf")
     assert (refused.code, refused.out) == (2, "")
     assert "inf is out of range; want a finite number" in refused.err

@@ -17,7 +17,7 @@ from games.core import Game, State
 from games.positions import legal, new_state
 from zerofleet.agents import Agent
 from zerofleet.cli import screen
-from zerofleet.cli.options import InProcess, Json, Parameters, RunDir, Seed, chosen_game
+from zerofleet.cli.options import InProcess, Json, Parameters, RunDir, Seed, check_finite, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.strength.matches.play import seen_by_mover
@@ -137,7 +137,11 @@ def agent(
     seconds: Annotated[
         float,
         typer.Option(
-            "--seconds", metavar="S", min=0.0, help="Length of the measurement; each position is searched at least once."
+            "--seconds",
+            metavar="S",
+            min=0.0,
+            callback=check_finite,
+            help="Length of the measurement; each position is searched at least once.",
         ),
     ] = 5.0,
     in_process: InProcess = False,

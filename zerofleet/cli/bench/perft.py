@@ -12,7 +12,7 @@ import games
 from games.core import Game
 from games.tools.perft import PlyCount, count_sequences
 from zerofleet.cli import screen
-from zerofleet.cli.options import Json, Parameters, announced_game, chosen_game
+from zerofleet.cli.options import Json, Parameters, announced_game, check_finite, chosen_game
 from zerofleet.contracts.naming import model_name
 
 __all__ = ["perft", "run", "run_all"]
@@ -82,7 +82,9 @@ def perft(
     *,
     depth: Annotated[int, typer.Option("--depth", metavar="N", min=1, help="Length of the longest sequences, in plies.")] = 6,
     every_game: Annotated[bool, typer.Option("--all", help="Measure every game instead, as deep as --seconds allows.")] = False,
-    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.0, help="With --all: time per game.")] = 2.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="S", min=0.0, callback=check_finite, help="With --all: time per game.")
+    ] = 2.0,
     parameters: Parameters = None,
     json: Json = False,
 ) -> None:

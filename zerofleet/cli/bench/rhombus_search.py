@@ -20,7 +20,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.bench.rhombus_plain import plain_score, read_plain
 from zerofleet.cli.bench.rhombus_trials import count_replies, sample_positions
 from zerofleet.cli.compilation import announce_compilation
-from zerofleet.cli.options import Json, Seed
+from zerofleet.cli.options import Json, Seed, check_finite
 
 __all__ = ["GeneratorFigures", "PlainFigures", "StepFigures", "measure_generators", "measure_plain", "measure_steps"]
 
@@ -156,7 +156,11 @@ def rhombus_search(
     seconds: Annotated[
         float,
         typer.Option(
-            "--seconds", metavar="S", min=0.0, help="Time limit for one cell of the table; deeper searches are left out."
+            "--seconds",
+            metavar="S",
+            min=0.0,
+            callback=check_finite,
+            help="Time limit for one cell of the table; deeper searches are left out.",
         ),
     ] = 60.0,
     seed: Seed = 0,

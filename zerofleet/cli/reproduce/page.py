@@ -12,14 +12,15 @@ from zerofleet.cli.reproduce.drawings import draw_behaviour, draw_experiment
 from zerofleet.cli.reproduce.figures import with_interval
 from zerofleet.strength.behaviour.tables import read_stored
 from zerofleet.strength.behaviour.text import CellText, cell_rows, column_headings
+from zerofleet.strength.claims.verdicts import DEFAULT_TOLERANCE
 
 __all__ = ["html_page"]
 
 _VERDICTS = (
     "Beaten: the whole interval is beyond the figure to beat. Matched: it is beyond the figure to match, or holds it and is "
-    "narrow; of a figure with -+, it is within. Missed: it is on the wrong side. Undecided: it is too wide. Not run: no "
-    "result, or too short a training. The figure to match is the sense of a claim, such as 50 % for being ahead, and need "
-    "not be the number of the thesis."
+    f"narrow (at most {DEFAULT_TOLERANCE:g} each way, unless stated); of a figure with -+, it is within. Missed: it is on "
+    "the wrong side. Undecided: it is too wide. Not run: no result, or too short a training. The figure to match is the sense "
+    "of a claim, such as 50 % for being ahead, and need not be the number of the thesis."
 )
 _TURNS = ("turns won", "turns drawn", "turns lost")
 _TRAINING = {
@@ -102,7 +103,8 @@ def _bar(bar: Mapping[str, Any]) -> str:
     if bar["better"] == "equal":
         return f"{match} -+ {bar['tolerance']:g}"
     words = ("at least", "more than") if bar["better"] == "higher" else ("at most", "less than")
-    return f"{words[0]} {match}; {words[1]} {beat}"
+    narrow = "" if bar["tolerance"] == DEFAULT_TOLERANCE else f"; narrow: {bar['tolerance']:g}"
+    return f"{words[0]} {match}; {words[1]} {beat}{narrow}"
 
 
 def _size(claim: Mapping[str, Any]) -> str:

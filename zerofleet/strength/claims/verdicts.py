@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zerofleet.strength.claims.tallies import Estimate
 
-__all__ = ["DIVERGED", "VERDICTS", "Bar", "Verdict", "deciding_width", "games_for", "verdict"]
+__all__ = ["DEFAULT_TOLERANCE", "DIVERGED", "VERDICTS", "Bar", "Verdict", "deciding_width", "games_for", "verdict"]
 
 Verdict: TypeAlias = Literal["beaten", "matched", "missed", "undecided", "diverged", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("beaten", "matched", "missed", "undecided", "diverged", "not run")
