@@ -90,8 +90,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.update:
         for path in options.update:
-            path.write_text(remake(path.read_text()))
+            try:
+                text = remake(path.read_text())
+            except (GameError, OSError) as error:
+                parser.error(f"{path}: {error}")
+            except (KeyError, ValueError):
+                parser.error(f"{path} is no transcript: it has no header with game, parameters and seed")
+            path.write_text(text)
         return
+    for pair in options.set:
+        if "=" not in pair:
+            parser.error(f"--set {pair}: want NAME=VALUE, such as rows=6")
+    if not 0 <= options.seed < 2**64:
+        parser.error(f"--seed {options.seed}: want 0 to {2**64 - 1}")
     parameters = dict(pair.split("=", maxsplit=1) for pair in options.set)
     try:
         game = make(options.game, **parameters)

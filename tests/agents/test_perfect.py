@@ -10,6 +10,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from walk import Walk
 
 import games
 from games import core
@@ -81,6 +82,19 @@ def test_three_in_a_row_is_won_by_the_first_player() -> None:
     assert agent.value == 1.0
     middle = games.replay(game, [2])
     assert agent.analyse(middle).values.max() == -1.0
+
+
+def test_positions_with_one_key_are_not_confused_where_plies_decide() -> None:
+    game = Walk()
+    agent, state = PerfectAgent(game), games.new_state(game)
+    assert agent.value == 1.0
+    assert agent.analyse(state).values.tolist() == search_moves(game, state, game.turns).values.tolist() == [1.0, 1.0]
+    assert PerfectAgent(Walk(turns=4)).value == 0.0  # two steps at most
+
+
+def test_a_game_of_many_plies_is_solved_without_a_deep_stack() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(PerfectAgent, Walk(turns=100_000)).result().value == 1.0
 
 
 def test_a_game_with_too_many_positions_is_refused() -> None:

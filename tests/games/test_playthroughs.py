@@ -39,3 +39,23 @@ def test_an_unknown_game_is_an_error_of_the_command_line(capsys: pytest.CaptureF
     with pytest.raises(SystemExit, match="2"):
         main(["nmi"])
     assert "python -m games.tools.playthrough: error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["connect_four", "--set", "rows"], "--set rows: want NAME=VALUE"),
+        (["connect_four", "--seed", "-1"], "--seed -1: want 0 to 18446744073709551615"),
+        (["--update", "{path}"], "{path} is no transcript"),
+        (["--update", "{path}.txt"], "No such file"),
+    ],
+)
+def test_wrong_arguments_are_errors_of_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    path = tmp_path / "notes"
+    path.write_text("lost\n")
+    with pytest.raises(SystemExit, match="2"):
+        main([word.format(path=path) for word in words])
+    assert said.format(path=path) in capsys.readouterr().err
+    assert path.read_text() == "lost\n"

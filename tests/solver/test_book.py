@@ -116,6 +116,21 @@ def test_the_journal_of_another_book_is_not_changed(tmp_path: Path) -> None:
     assert journal_of(path).read_text() == "whatever\n1 2\n"
 
 
+def test_a_damaged_line_of_a_journal_is_named_and_nothing_is_changed(tmp_path: Path) -> None:
+    path = tmp_path / "x.book"
+
+    def progress(done: int, total: int) -> None:
+        raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError, match="stopped"):
+        build_book(SMALL, path, plies=3, table_bits=22, progress=progress)
+    damaged = journal_of(path).read_text() + "12 \n"
+    journal_of(path).write_text(damaged)
+    with pytest.raises(InvalidRequest, match=r"x\.book\.journal is damaged: line 3 is '12 ', want a code and a score"):
+        build_book(SMALL, path, plies=3, table_bits=22)
+    assert journal_of(path).read_text() == damaged
+
+
 def test_two_builders_cannot_write_one_journal(tmp_path: Path) -> None:
     path = tmp_path / "x.book"
 

@@ -14,6 +14,7 @@ from games.core import State
 from zerofleet.agents.exact.perfect import PerfectAgent
 from zerofleet.agents.exact.solver import Solver, connect_four, fits, positions
 from zerofleet.agents.exact.solver.positions import random_positions
+from zerofleet.agents.exact.solver.search import outlook
 from zerofleet.agents.exact.solver.table import MIN_BITS, UNKNOWN, empty_table, look_up, note, scrambled
 from zerofleet.errors import InvalidRequest
 
@@ -78,6 +79,27 @@ def test_scores_of_late_positions_equal_a_plain_search(solver: Solver) -> None:
         columns = tuple(GAME.column(state, x) for x in range(7))
         mover = "XO"[core.to_move(GAME, state)]
         assert solver.score(state)[0] == plain_score(columns, mover, {}), GAME.draw(state)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "connect"), [(20, 3, 4), (31, 2, 4), (31, 2, 3), (15, 4, 5), (11, 5, 6), (9, 6, 7), (6, 7, 4)]
+)
+def test_a_win_is_seen_where_the_next_stone_ends_the_game_and_nowhere_else(rows: int, columns: int, connect: int) -> None:
+    game = cast("ConnectFour", games.make("connect_four", rows=rows, columns=columns, connect=connect))
+    board, rng = connect_four.board_of(game), np.random.default_rng(3)
+    for _ in range(30):
+        state = games.new_state(game)
+        while actions := games.legal(game, state):
+            mine, taken = state[1 + core.to_move(game, state)], state[1] | state[2]
+            won = []
+            for action in actions:
+                after = state.copy()
+                core.play(game, after, action)
+                if core.is_over(game, after) and max(games.final_scores(game, after)) == 1.0:
+                    won.append(action)
+            wins = int(outlook(board, mine, taken).wins)
+            assert [x for x in range(columns) if wins >> x * (rows + 1) & (1 << rows + 1) - 1] == won, game.draw(state)
+            core.play(game, state, int(rng.choice(actions)))
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Perfect players: for games small enough to store every relevant position, and for Connect Four on 6 x 7.
 
-`PerfectAgent` solves positions by search to the end and stores their values by key. Once a winning move is found the other
+`PerfectAgent` solves positions by search to the end and stores their values by state. Once a winning move is found the other
 moves are skipped, so parts of the game stay unsolved until a position there is requested.
 
 `SolverAgent` uses the Connect Four solver. By default all moves that keep the value (won, drawn or lost) are equally good, as
@@ -24,6 +24,7 @@ from games import core
 from games.compiled import lean
 from games.connect_four import ConnectFour
 from games.core import Game, State
+from games.kit.randomness import mix64
 from games.positions import copy_state, legal, new_state, titled
 from zerofleet.agents.base import Choice, Evaluate, require_duel
 from zerofleet.agents.depth_first.alpha_beta import SearchedMoves
@@ -41,10 +42,21 @@ _FIRST_POSITIONS = 1 << 14
 _NO_ROOM = np.inf
 
 
-class _Memory(NamedTuple):
-    """Hash table with open addressing and linear probing from the key modulo the capacity."""
+class _Frames(NamedTuple):
+    """Progress of a search, by ply from its root. D: depth in plies."""
 
-    keys: np.ndarray  # uint64 [capacity], a power of two
+    words: np.ndarray  # the states as unsigned words [D + 1, S], in the memory of the scratch
+    hashes: np.ndarray  # uint64 [D + 1], of the states
+    signs: np.ndarray  # float64 [D + 1]: 1.0 where player 0 moves, else -1.0
+    best: np.ndarray  # float64 [D + 1], best score so far for the player to move
+    moves: np.ndarray  # int64 [D + 1]
+    played: np.ndarray  # int64 [D + 1], of these moves
+
+
+class _Memory(NamedTuple):
+    """Hash table with open addressing and linear probing from the hash of a state modulo the capacity."""
+
+    hashes: np.ndarray  # uint64 [capacity], a power of two
     values: np.ndarray  # float32 [capacity], score of player 0; nan: free
     room: np.ndarray  # int64 [1], remaining number of positions
 
@@ -84,15 +96,19 @@ class PerfectAgent:
 
     def _searched(self, state: State) -> SearchedMoves | None:
         """Return the moves with their values, or None if the memory is full."""
-        scratch = scratch_for(self._game, state, self._game.spec().max_plies)
+        plies = self._game.spec().max_plies
+        scratch = scratch_for(self._game, state, plies)
+        numbers, counts = np.empty((2, plies + 1)), np.empty((2, plies + 1), dtype=np.int64)
         stack = scratch.stack
+        words, hashes = stack.view(f"u{stack.itemsize}"), np.empty(plies + 1, dtype=np.uint64)
+        frames = _Frames(words, hashes, *numbers, *counts)
         sign = 1.0 if core.to_move(self._game, stack[0]) == 0 else -1.0
         actions = legal(self._game, stack[0])
         values = np.empty(len(actions))
         for i, action in enumerate(actions):
             stack[1] = stack[0]
             core.play(self._game, stack[1], action)
-            values[i] = sign * _solve(self._game, scratch, self._memory, 1)
+            values[i] = sign * _solve(self._game, scratch, frames, self._memory)
             if np.isinf(values[i]):
                 return None
         return SearchedMoves(np.array(actions, dtype=np.int16), values, int(scratch.nodes[0]))
@@ -175,47 +191,69 @@ def _evenly(good: np.ndarray) -> np.ndarray:
 
 def _empty_memory(positions: int) -> _Memory:
     capacity = 1 << (2 * positions - 1).bit_length()  # a power of two, at most half full
-    keys = np.zeros(capacity, dtype=np.uint64)
-    return _Memory(keys, np.full(capacity, np.nan, dtype=np.float32), np.array([positions], dtype=np.int64))
+    hashes = np.zeros(capacity, dtype=np.uint64)
+    return _Memory(hashes, np.full(capacity, np.nan, dtype=np.float32), np.array([positions], dtype=np.int64))
 
 
 @lean
-def _solve(game: Game, scratch: Scratch, memory: _Memory, ply: int) -> float:
-    """Return the score of player 0 from stack[ply] under perfect play, or infinity if the memory is full."""
+def _solve(game: Game, scratch: Scratch, frames: _Frames, memory: _Memory) -> float:
+    """Return the score of player 0 from stack[1] under perfect play, or infinity if the memory is full.
+
+    A loop over frames, one per ply, and not a recursion: a long game would exhaust the stack of its thread.
+    """
     stack, listed = scratch.stack, scratch.listed
-    scratch.nodes[0] += 1
-    if core.is_over(game, stack[ply]):
-        core.scores(game, stack[ply], scratch.scores)
-        return float(scratch.scores[0])
-    key = core.key(game, stack[ply])
-    place = _place(memory, key)
-    if not np.isnan(memory.values[place]):
-        return float(memory.values[place])
-    sign = 1.0 if core.to_move(game, stack[ply]) == 0 else -1.0
-    best = -np.inf  # for the player to move
-    for i in range(core.legal_actions(game, stack[ply], listed[ply])):
-        copy_state(stack[ply], stack[ply + 1])
-        core.play(game, stack[ply + 1], listed[ply, i])
-        value = _solve(game, scratch, memory, ply + 1)
-        if np.isinf(value):
+    ply, value = 1, _entered(game, scratch, frames, memory, 1)
+    while True:
+        if np.isnan(value):  # moves are left
+            copy_state(stack[ply], stack[ply + 1])
+            core.play(game, stack[ply + 1], listed[ply, frames.played[ply]])
+            frames.played[ply] += 1
+            ply += 1
+            value = _entered(game, scratch, frames, memory, ply)
+            continue
+        if ply == 1:
             return value
-        best = max(best, sign * value)
-        if best >= 1.0:
-            break
-    if memory.room[0] == 0:
-        return _NO_ROOM
-    memory.room[0] -= 1
-    place = _place(memory, key)  # recursive calls may have filled the place found above
-    memory.keys[place] = key
-    memory.values[place] = sign * best
-    return sign * best
+        ply -= 1
+        sign = frames.signs[ply]
+        frames.best[ply] = max(frames.best[ply], sign * value)
+        if frames.best[ply] < 1.0 and frames.played[ply] < frames.moves[ply]:
+            value = np.nan
+            continue
+        value = sign * frames.best[ply]
+        if memory.room[0] == 0:
+            return _NO_ROOM
+        memory.room[0] -= 1
+        place = _place(memory, frames.hashes[ply])
+        memory.hashes[place] = frames.hashes[ply]
+        memory.values[place] = value
 
 
 @lean
-def _place(memory: _Memory, key: np.uint64) -> int:
-    """Return the place of a key, or the free place for it; at least half of all places are free."""
-    last: int = memory.keys.shape[0] - 1
-    place = int(key) & last
-    while not np.isnan(memory.values[place]) and memory.keys[place] != key:
+def _entered(game: Game, scratch: Scratch, frames: _Frames, memory: _Memory, ply: int) -> float:
+    """Return the score of player 0 from stack[ply] where it is over or stored, else prepare the frame and return nan."""
+    state = scratch.stack[ply]
+    scratch.nodes[0] += 1
+    if core.is_over(game, state):
+        core.scores(game, state, scratch.scores)
+        return float(scratch.scores[0])
+    hashed = np.uint64(1)  # of the whole state, since a key may leave out the plies, which decide where a limit ends the game
+    for i in range(state.size):
+        hashed = mix64(hashed ^ np.uint64(frames.words[ply, i]))
+    stored = float(memory.values[_place(memory, hashed)])
+    if np.isnan(stored):
+        frames.hashes[ply] = hashed
+        frames.signs[ply] = 1.0 if core.to_move(game, state) == 0 else -1.0
+        frames.best[ply] = -np.inf
+        frames.moves[ply] = core.legal_actions(game, state, scratch.listed[ply])
+        frames.played[ply] = 0
+    return stored
+
+
+@lean
+def _place(memory: _Memory, hashed: np.uint64) -> int:
+    """Return the place of a hash, or the free place for it; at least half of all places are free."""
+    last: int = memory.hashes.shape[0] - 1
+    place = int(hashed) & last
+    while not np.isnan(memory.values[place]) and memory.hashes[place] != hashed:
         place = (place + 1) & last
     return place

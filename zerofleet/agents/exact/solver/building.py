@@ -133,9 +133,14 @@ class _Journal:
         whole = text[: text.rfind("\n") + 1]
         if whole and not whole.startswith(self._head):
             raise InvalidRequest(f"{path} belongs to another book; remove it, or build to another file")
-        for line in whole.splitlines()[1:]:
-            code, score = line.split()
-            self.scores[int(code)] = int(score)
+        for number, line in enumerate(whole.splitlines()[1:], 2):
+            try:
+                code, score = map(int, line.split())
+            except ValueError:
+                raise InvalidRequest(
+                    f"{path} is damaged: line {number} is {line!r}, want a code and a score; remove the line, or the file"
+                ) from None
+            self.scores[code] = score
         self._file.truncate(len(whole))
         if not whole:
             self._file.write(self._head)

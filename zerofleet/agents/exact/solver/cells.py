@@ -15,6 +15,8 @@ from games.compiled import lean
 __all__ = ["Board", "mirrored", "open_wins", "playable"]
 
 _ONE = np.uint64(1)
+_WORD = 64
+"""Bits of a word. A line whose ends are as far apart does not fit on a board, and a shift so far has no defined result."""
 
 
 class Board(NamedTuple):
@@ -39,7 +41,8 @@ def open_wins(board: Board, stones: np.uint64, taken: np.uint64) -> np.uint64:
     found = np.uint64(0)
     if board.connect == 4:
         for step in range(board.rows, board.rows + 3):
-            found |= _fourth_cells(stones, np.uint64(step))
+            if 3 * step < _WORD:
+                found |= _fourth_cells(stones, np.uint64(step))
         found |= (stones << _ONE) & (stones << np.uint64(2)) & (stones << np.uint64(3))  # vertical: a column fills from below
     else:
         found = _last_cells(board, stones)
@@ -62,6 +65,8 @@ def _last_cells(board: Board, stones: np.uint64) -> np.uint64:
     found = np.uint64(0)
     for direction in range(4):
         step = 1 if direction == 0 else board.rows - 1 + direction
+        if step * (board.connect - 1) >= _WORD:
+            continue
         for behind in range(board.connect):
             line = board.cells
             for place in range(board.connect):
