@@ -79,7 +79,7 @@ def create_app(
     """
     pages = Pages(catalogue, tokens=tuple(filter(None, (token, operator_token))), is_elsewhere=is_elsewhere)
     servers = ModelServers()
-    tables, studies, asked = Tables(max_tables, servers), Studies(servers), Studies(servers)
+    tables, studies, asked = Tables(max_tables, servers), Studies(servers), Studies(servers, once=True)
     live, jobs = live or LiveRuns(), jobs or LadderJobs()
     reading, playing = ReadingEndpoints(catalogue, live), PlayEndpoints(catalogue, tables)
     watching = WatchEndpoints(catalogue, watched or WatchedGames(WorkerAccess(is_elsewhere=is_elsewhere)))

@@ -1,4 +1,4 @@
-"""Inference servers for tables: the run's own, or one for each run, shared by its tables and stopped with the last of them."""
+"""Inference servers for tables: one for each run, shared by its tables and stopped with the last of them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ class ModelServers:
         """Users of each version by run."""
 
     @contextlib.asynccontextmanager
-    async def serving(self, run: OpenRun, version: int) -> AsyncIterator[str]:
+    async def serving(self, run: OpenRun, version: int, *, once: bool = False) -> AsyncIterator[str]:
         """Yield the address of an inference server that serves a version of a run, as long as it is used.
 
+        `once`: for a single request, which goes to the run's own server if that serves the version.
         Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server without another user is stopped.
         """
         server = self._servers.setdefault(run, KeptServer(run.paths, run.game))
         users = self._users.setdefault(run, Counter())
         users[version] += 1
         try:
-            yield await server.address({version}, in_use=set(+users))
+            yield await server.address({version}, in_use=set(+users), once=once)
         finally:
             users[version] -= 1
             if not users.total():

@@ -1,6 +1,6 @@
 """Studies: searched positions whose trees stay in memory, so that a browser can open their nodes one by one.
 
-A study needs no torch here: a model evaluates in an inference server, the run's own or one that the games of the run share.
+A study needs no torch here: a model evaluates in an inference server, which the games of the run share.
 Without a model, priors are uniform and unfinished positions count 0, which shows the search itself.
 
 With hidden information a study has a root alone, in the view of the seat to move: nodes below it hold the hands that the search
@@ -125,8 +125,10 @@ class Study:
 class Studies:
     """Studies by id, the least recently used first."""
 
-    def __init__(self, servers: ModelServers, most: int = MOST_STUDIES) -> None:
+    def __init__(self, servers: ModelServers, most: int = MOST_STUDIES, *, once: bool = False) -> None:
+        """`once`: a search has a single request, which the run's own server may answer."""
         self._servers = servers
+        self._once = once
         self._most = most
         self._studies: OrderedDict[str, Study] = OrderedDict()
 
@@ -152,7 +154,7 @@ class Studies:
                 if wish.run is None or not is_model(wish.model):
                     raise InvalidRequest(f"{wish.model!r}: choose a run with champion or model:N, or the model {NO_MODEL}")
                 version = await asyncio.to_thread(version_of, wish.model, wish.run.paths, game)
-                address = await stack.enter_async_context(self._servers.serving(wish.run, version))
+                address = await stack.enter_async_context(self._servers.serving(wish.run, version, once=self._once))
                 title = f"champion {version}" if wish.model == "champion" else f"model {version}"
             evaluator = await stack.enter_async_context(evaluating(address, game))
             settings = SearchSettings.for_analysis(game.spec(), wish.simulations)

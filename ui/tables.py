@@ -2,7 +2,7 @@
 
 A table belongs to the browser that holds its id. The opponent replies in a task, so that a request returns at once; `wait`
 returns after the reply. The rules run in threads, where their first use compiles them; a reader takes a snapshot, which no
-move changes. Models are asked through an inference server, the run's own or one that the tables of the run share.
+move changes. Models are asked through an inference server, which the tables of the run share.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ async def test_a_borrowed_server_answers_and_is_stopped(run_with_champion):
             answer = await evaluator.evaluate(batch, version=ModelVersion(1))
             assert answer.version == 1
         announce(RunPaths(run_with_champion), os.getpid(), address)
-        async with served(RunPaths(run_with_champion), game) as again:
+        async with served(RunPaths(run_with_champion), game, once=True) as again:
             assert again == address
     assert {child.pid for child in psutil.Process().children()} <= before
     RunPaths(run_with_champion).announce("inference_server").unlink()

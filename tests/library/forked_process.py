@@ -109,7 +109,7 @@ class Stood(OwnServer):
 
 
 @contextlib.asynccontextmanager
-async def stand_in(*_: object) -> AsyncIterator[OwnServer]:
+async def stand_in(*_: object, max_versions: int) -> AsyncIterator[OwnServer]:
     with borrowed._directory() as directory, socket.socket(socket.AF_UNIX) as listener:
         path = directory / "server.sock"
         listener.bind(str(path))
@@ -117,12 +117,16 @@ async def stand_in(*_: object) -> AsyncIterator[OwnServer]:
         yield Stood(f"unix:{path}", "", "tic_tac_toe", None)  # type: ignore[arg-type]
 
 
-async def none_live(*_: object) -> None:
-    return None
+async def verify(*_: object) -> None:
+    """Verify nothing."""
+
+
+def stored_versions(*_: object) -> list[int]:
+    return [1]
 
 
 def with_a_server() -> list[object]:
-    servers.own_server, servers.live_server = stand_in, none_live  # type: ignore[assignment]
+    servers.own_server, servers.verify, servers.stored_versions = stand_in, verify, stored_versions  # type: ignore[assignment]
     kept = KeptServer(RunPaths(Path()), make("tic_tac_toe"))
 
     def address() -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import zerofleet as zf
 from games import GameError, make
-from zerofleet.contracts.opinions import MoveOpinion
+from zerofleet.contracts.opinions import MoveOpinion, Opinion
 from zerofleet.contracts.wire.records_pb2 import GameRecord
 from zerofleet.errors import InvalidRequest, ModelNotFound, RunDirectoryError, Unavailable
 from zerofleet.library.runs import _stored_game
@@ -51,7 +51,7 @@ def test_an_analysis_with_a_number_out_of_range_is_refused_by_its_name(fresh: zf
 
 
 def test_an_analysis_waits_as_long_as_the_caller_allows(fresh: zf.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def address(run: zf.Run, versions: list[int]) -> str:
+    async def address(run: zf.Run, versions: list[int], *, once: bool) -> str:
         return "127.0.0.1:1"
 
     monkeypatch.setattr(zf.Run, "address", address)
@@ -59,6 +59,34 @@ def test_an_analysis_waits_as_long_as_the_caller_allows(fresh: zf.Run, monkeypat
         zf.Model(fresh, 1).analyse("d1", simulations=0, timeout_s=0.0)
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1 does not answer"):
         zf.Model(fresh, 1).analyse("d1", simulations=0, timeout_s=600.0)
+
+
+def test_a_version_that_the_runs_own_server_retires_before_the_question_is_asked_of_another_server(
+    fresh: zf.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opinion = Opinion(1, 0, (0.0, 0.0), (), (), is_over=False)
+
+    class Client:
+        def __init__(self, address: str, **_: object) -> None:
+            self.address = address
+
+        async def __aenter__(self) -> Client:
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
+
+        async def evaluate(self, *_: object, **about: object) -> Opinion:
+            if self.address == "live":
+                raise ModelNotFound("version 1 of connect_four_rows5 is not served; served versions: 3, 4")
+            return opinion
+
+    async def address(run: zf.Run, versions: list[int], *, once: bool = False) -> str:
+        return "live" if once else "started"
+
+    monkeypatch.setattr(zf.Run, "address", address)
+    monkeypatch.setattr("zerofleet.library.runs.EvaluationClient", Client)
+    assert zf.Model(fresh, 1).analyse("d1", simulations=0) == opinion
 
 
 def test_a_stored_game_names_agents_models_and_moves() -> None:

@@ -1,4 +1,4 @@
-"""The inference server that an opened run keeps."""
+"""The inference server that an opened run keeps, and the requests that go to the run's own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from games import make
+from games.core import Game
+from zerofleet.errors import ModelNotFound
 from zerofleet.library import servers
 from zerofleet.library.servers import MOST_VERSIONS, KeptServer
 from zerofleet.storage.run_paths import RunPaths
@@ -17,20 +19,40 @@ from zerofleet.supervisor.borrowed import OwnServer
 
 
 class Servers:
-    """Stand-ins for servers of its own that a run starts: sockets that listen, and the versions that they were asked for."""
+    """Stand-ins for servers of its own that a run starts: sockets that listen, and the versions that they were asked for.
+
+    Beside them the run's own server at the address `live`, and the store.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.listeners: list[socket.socket] = []
         self.served: list[tuple[str, list[int]]] = []
+        self.live: set[int] = set()
+        """Versions of the run's own server."""
+        self.stored = set(range(1, 100))
         self._directory = directory
 
+    async def live_server(self, paths: RunPaths, game: Game, versions: list[int]) -> str | None:
+        """Return the address of the run's own server if it has those versions."""
+        return "live" if self.live.issuperset(versions) else None
+
+    async def verify(self, paths: RunPaths, game: Game, versions: list[int]) -> None:
+        """Raise `ModelNotFound` for a version that is not stored."""
+        if missing := set(versions) - self.stored:
+            raise ModelNotFound(f"no version {missing} in the store")
+
     @contextlib.asynccontextmanager
-    async def start(self, *_: object) -> AsyncIterator[OwnServer]:
-        """Yield a server, in place of `own_server`."""
-        served = self.served
+    async def start(self, *_: object, max_versions: int) -> AsyncIterator[OwnServer]:
+        """Yield a server, in place of `own_server`, which loads what is stored and keeps what it has loaded."""
+        served, stored, loaded = self.served, self.stored, set[int]()
 
         class Own(OwnServer):
             async def serve(self, versions: list[int]) -> None:
+                assert len(versions) <= max_versions
+                if missing := set(versions) - stored - loaded:
+                    raise ModelNotFound(f"no version {missing} in the store")
+                loaded.intersection_update(versions)
+                loaded.update(versions)
                 served.append((self.address, versions))
 
         path = self._directory / f"{len(self.listeners)}.sock"
@@ -43,12 +65,11 @@ class Servers:
 
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
-    async def none_live(*_: object) -> None:
-        return None
-
     found = Servers(tmp_path)
     monkeypatch.setattr(servers, "own_server", found.start)
-    monkeypatch.setattr(servers, "live_server", none_live)
+    monkeypatch.setattr(servers, "live_server", found.live_server)
+    monkeypatch.setattr(servers, "verify", found.verify)
+    monkeypatch.setattr(servers, "stored_versions", lambda paths, game: sorted(found.stored))
     return found
 
 
@@ -67,8 +88,38 @@ async def test_a_server_keeps_the_versions_asked_last_and_those_in_use(tmp_path:
     kept = KeptServer(RunPaths(tmp_path), make("tic_tac_toe"))
     for version in range(1, MOST_VERSIONS + 10):
         await kept.address({version}, in_use={1, version})
-        assert len(started.served[-1][1]) <= MOST_VERSIONS
         assert {1, version} <= set(started.served[-1][1])
     await kept.address({5})
     assert started.served[-1][1] == [1, 5, *range(12, 26)]
+    await kept.aclose()
+
+
+async def test_the_runs_own_server_gets_single_requests_alone(tmp_path: Path, started: Servers) -> None:
+    kept = KeptServer(RunPaths(tmp_path), make("tic_tac_toe"))
+    started.live = {1, 2}
+    assert await kept.address({1}, once=True) == "live"
+    assert not kept.is_started
+    own = await kept.address({1})
+    assert own != "live"
+    assert await kept.address({1}, once=True) == own
+    assert await kept.address({2}, once=True) == "live"
+    assert await kept.address({2}) == own
+    assert started.served == [(own, [1]), (own, [1, 2])]
+    await kept.aclose()
+
+
+async def test_a_version_that_was_deleted_is_kept_while_it_is_loaded_and_hinders_no_other(
+    tmp_path: Path, started: Servers
+) -> None:
+    kept = KeptServer(RunPaths(tmp_path), make("tic_tac_toe"))
+    first = await kept.address({1})
+    started.stored.remove(1)
+    await kept.address({2})
+    assert await kept.address({1}) == first
+    started.listeners[0].close()  # as when the process is killed
+    second = await kept.address({3}, in_use={1, 3})
+    assert started.served == [(first, [1]), (first, [1, 2]), (second, [2, 3])]
+    with pytest.raises(ModelNotFound):
+        await kept.address({1})
+    assert await kept.address({3}, in_use={1, 3}) == second
     await kept.aclose()

@@ -131,7 +131,7 @@ async def test_a_fleet_serves_promotes_and_plays_over_mutual_tls_with_tokens(fle
 
 
 async def _commands_reach_it(fleet, inference, gatekeeper):
-    """Commands show token and certificate, and so do the processes they start; none starts a server of its own."""
+    """Commands show token and certificate, and so do the processes they start; only matches start a server of their own."""
     run, players = ("--run-dir", str(fleet.root / "run")), ("champion", "random", "--game", MODEL, "--games", "4")
     commands = {
         ("evaluate", MODEL, "--address", inference): "evaluator",
@@ -140,7 +140,7 @@ async def _commands_reach_it(fleet, inference, gatekeeper):
         ("tournament", *players, "--simulations", "2", "--workers", "1", *run): "evaluator",
         ("models", "rollback", MODEL, "--reason", "by hand", *run): "operator",
     }
-    impossible = {"ZEROFLEET_MAX_VERSIONS": "0"}  # for a server that a command would start
+    impossible = {"ZEROFLEET_MAX_VERSIONS": "0"}  # for a server that a gatekeeper would have
     jobs = [([*words, "--json"], fleet.environment("operator", role) | impossible) for words, role in commands.items()]
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", IN_TURN),

@@ -38,10 +38,11 @@ def announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         yield announced
 
 
-async def test_an_inference_server_of_a_command_takes_neither_ports_nor_the_announce_file_of_the_container(
-    run: RunDirectory, announced: Path
+async def test_an_inference_server_of_a_command_takes_neither_ports_nor_file_nor_limit_of_the_container(
+    run: RunDirectory, announced: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with own_server(run, GAME) as server:
+    monkeypatch.setenv("ZEROFLEET_MAX_VERSIONS", "0")  # with which none would start
+    async with own_server(run, GAME, max_versions=2) as server:
         assert server.address.startswith("unix:")
         assert announced.read_text() == ANNOUNCED  # noqa: ASYNC240
     assert announced.read_text() == ANNOUNCED  # noqa: ASYNC240

@@ -153,8 +153,8 @@ async def test_tables_of_one_run_share_a_server_that_stops_with_the_last(monkeyp
         def __init__(self, paths, game):
             self.asked = []
 
-        async def address(self, versions, *, in_use):
-            self.asked.append((versions, in_use))
+        async def address(self, versions, *, in_use, once):
+            self.asked.append((versions, in_use, once))
             return self
 
         async def aclose(self):
@@ -166,9 +166,10 @@ async def test_tables_of_one_run_share_a_server_that_stops_with_the_last(monkeyp
     async with servers.serving(run, 1) as first:
         async with servers.serving(run, 2) as second:
             assert second is first
-        async with servers.serving(run, 3):
+        async with servers.serving(run, 3, once=True):
             pass
-        assert (first.asked, closed) == ([({1}, {1}), ({2}, {1, 2}), ({3}, {1, 3})], [])
+        assert first.asked == [({1}, {1}, False), ({2}, {1, 2}, False), ({3}, {1, 3}, True)]
+        assert closed == []
     assert closed == [first]
     async with servers.serving(run, 1) as later:
         assert later is not first

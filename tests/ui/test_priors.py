@@ -15,7 +15,7 @@ from ui.studies import MOST_STUDIES
 from ui.studying import stored_position
 from zerofleet.contracts.records import decode_record, encode_record, validate
 from zerofleet.contracts.records.samples import random_game
-from zerofleet.errors import InvalidRequest
+from zerofleet.errors import InvalidRequest, Unavailable
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.runs import RunDirectory
 
@@ -39,6 +39,27 @@ async def test_priors_name_their_source_the_player_and_every_legal_move(client, 
     moves = [one["move"] for one in found["moves"]]
     assert sorted([*moves, *played]) == [column + row for column in "abc" for row in "123"]
     assert [one["prior"] for one in found["moves"]] == pytest.approx([1 / 6] * 6)
+
+
+async def test_priors_may_come_from_the_runs_own_server_and_a_tree_does_not(client, uid_of, monkeypatch):
+    requests = []
+
+    class Server:
+        def __init__(self, paths, game):
+            pass
+
+        async def address(self, versions, *, in_use, once):
+            requests.append(once)
+            raise Unavailable("there is no server in this test")
+
+        async def aclose(self):
+            pass
+
+    monkeypatch.setattr("ui.model_servers.KeptServer", Server)
+    await asked(client, "golden", uid_of, 3, model="model:1")
+    tree = {"game": "tic_tac_toe", "run": "golden", "model": "model:1", "simulations": 5}
+    await client.post("/api/v1/studies", json=tree)
+    assert requests == [True, False]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence, Set
 from typing import Any
 
 import grpc
@@ -54,8 +54,10 @@ class ModelControl(ChannelClient):
         self._timeout_s = timeout_s
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
 
-    async def serve(self, model: str, versions: Sequence[int]) -> None:
+    async def serve(self, model: str, versions: Sequence[int], *, held: Collection[int] = ()) -> None:
         """Serve exactly these versions of a model; return when they are ready and others accept no new requests.
+
+        `held`: versions that the server has loaded and keeps without their files, as Zerofleet's does; they need not be stored.
 
         Raises `CorruptModel` when a version cannot be loaded; the served versions then stay. Also `ModelNotFound`,
         `InvalidRequest`, `PermissionRefused`, `Unavailable`.
@@ -66,7 +68,7 @@ class ModelControl(ChannelClient):
         if not wanted or wanted[0] < 1 or wanted[-1] > MAX_VERSION:
             raise InvalidRequest(f"cannot serve versions {list(versions)} of {model}; want at least one positive version")
         if self._store is not None:
-            await asyncio.to_thread(_require_stored, self._store, model, wanted)
+            await asyncio.to_thread(_require_stored, self._store, model, set(wanted) - set(held))
         config = await self._config(model)
         config["versionPolicy"] = {"specific": {"versions": [str(version) for version in wanted]}}
         request = kserve.RepositoryModelLoadRequest(model_name=model)
@@ -146,9 +148,9 @@ class ModelControl(ChannelClient):
         )
 
 
-def _require_stored(store: ModelStore, model: str, versions: Sequence[int]) -> None:
+def _require_stored(store: ModelStore, model: str, versions: Set[int]) -> None:
     """Raise `ModelNotFound` for missing versions: Triton would silently skip them."""
-    if missing := sorted(set(versions) - set(store.versions(model))):
+    if missing := sorted(versions - set(store.versions(model))):
         raise ModelNotFound(f"model {model} has no version {missing[0]} in the store {store.location}")
 
 

@@ -334,9 +334,9 @@ async def in_this_process(run: OpenRun, versions: Sequence[int]) -> Network | No
 
 @contextlib.asynccontextmanager
 async def models_of(run: OpenRun, versions: Sequence[int]) -> AsyncIterator[Network]:
-    """Yield an evaluator of the versions: this process for perceptrons, else the run's inference server or one of its own.
+    """Yield an evaluator of the versions: this process for perceptrons, else an inference server that is started.
 
-    Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server that was started is stopped.
+    Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: the server is stopped.
     """
     local = await in_this_process(run, versions)
     if local is not None:

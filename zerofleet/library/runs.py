@@ -16,7 +16,7 @@ from games.positions import move_names, parameters_text, read_moves
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.opinions import Opinion
 from zerofleet.contracts.records import GameRecord, decode_record
-from zerofleet.errors import InvalidRequest
+from zerofleet.errors import InvalidRequest, ModelNotFound
 from zerofleet.library import background
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.metrics import Metrics, read_metrics
@@ -52,9 +52,9 @@ def open_run(path: str | Path) -> Run:
 class Run:
     """A run: its models, its games and its metrics.
 
-    The first analysis starts an inference server, unless the run is live and has one that serves the version. The server is
-    kept for further analyses; it stops at the end of the `with` block, with `close`, when the run is garbage-collected or when
-    the process exits. A later analysis starts another one.
+    The first analysis starts an inference server, unless the run is live and has one that serves the version; so does the first
+    match. The server is kept for further ones; it stops at the end of the `with` block, with `close`, when the run is
+    garbage-collected or when the process exits. A later analysis starts another one.
     """
 
     def __init__(self, paths: RunPaths) -> None:
@@ -113,12 +113,13 @@ class Run:
         """
         return OpenRun(self.path.name, self._paths).gate().ladder
 
-    async def address(self, versions: Sequence[int]) -> str:
+    async def address(self, versions: Sequence[int], *, once: bool = False) -> str:
         """Return the address of an inference server of those versions; for coroutines in the library's event loop.
 
+        `once`: for a single request, which goes to the run's own server if that serves them all.
         Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server that was started stays.
         """
-        return await self._server.address(set(versions))
+        return await self._server.address(set(versions), once=once)
 
     def close(self) -> None:
         """Stop the inference server, if one was started."""
@@ -185,7 +186,15 @@ class Model:
         return move_names(game, actions, seed), budget, seed
 
     async def _ask(self, moves: list[str], simulations: int, seed: int, *, timeout_s: float) -> Opinion:
-        game, address = self.run.game, await self.run.address([self.version])
+        address = await self.run.address([self.version], once=True)
+        try:
+            return await self._asked(address, moves, simulations, seed, timeout_s=timeout_s)
+        except ModelNotFound:  # the run's own server has retired the version since it was found there
+            address = await self.run.address([self.version])
+            return await self._asked(address, moves, simulations, seed, timeout_s=timeout_s)
+
+    async def _asked(self, address: str, moves: list[str], simulations: int, seed: int, *, timeout_s: float) -> Opinion:
+        game = self.run.game
         async with EvaluationClient(address, token=client_token(), tls=client_tls(), timeout_s=timeout_s) as client:
             return await client.evaluate(
                 game.spec().name,

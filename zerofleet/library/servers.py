@@ -1,4 +1,4 @@
-"""The inference server of an opened run: the run's own while it is up, else one that is started once and kept."""
+"""The inference server of an opened run: one that is started once and kept, or for single requests the run's own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from contextlib import AsyncExitStack
 from games.core import Game
 from zerofleet.library import background
 from zerofleet.storage.runs import RunPaths
-from zerofleet.supervisor.borrowed import OwnServer, live_server, own_server
+from zerofleet.supervisor.borrowed import OwnServer, live_server, own_server, stored_versions, verify
 
 __all__ = ["MOST_VERSIONS", "KeptServer"]
 
 MOST_VERSIONS = 16
-"""Versions that an inference server serves at a time (`max_versions` by default)."""
+"""Versions that the server serves at a time."""
 
 
 class KeptServer:
@@ -43,24 +43,31 @@ class KeptServer:
         """Whether there is a server of its own."""
         return self._own is not None
 
-    async def address(self, versions: Set[int], *, in_use: Set[int] = frozenset()) -> str:
+    async def address(self, versions: Set[int], *, in_use: Set[int] = frozenset(), once: bool = False) -> str:
         """Return the address of a server of those versions and, where one was started, of those `in_use`.
 
-        That one keeps the `MOST_VERSIONS` asked last; one that died is replaced. Raises `ModelNotFound`, `CorruptModel`,
-        `Unavailable`. Cancellation: a server that was started stays.
+        That one keeps the `MOST_VERSIONS` asked last, as long as they are stored or it has loaded them; one that died is
+        replaced. `once`: for a single request, which goes to the run's own server if that has versions which the other lacks.
+        Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server that was started stays.
         """
         async with self._lock:
-            wanted = versions | in_use
-            others = [version for version in self._served if version not in wanted]
+            asked, wanted = self._served, versions | in_use
             if self._own is not None and not await asyncio.to_thread(lambda own: own.is_listening, self._own):
                 await self._end()
             if self._own is None or not wanted <= set(self._served):
-                if live := await live_server(self._paths, self._game, sorted(versions)):
+                await verify(self._paths, self._game, sorted(versions - set(self._served)))
+                if once and (live := await live_server(self._paths, self._game, sorted(versions))):
                     return live
-                if self._own is None:
-                    self._own = await self._stack.enter_async_context(own_server(self._paths, self._game))
-                    background.at_exit(self, self.aclose)
-                others = others[max(0, len(others) + len(wanted) - MOST_VERSIONS) :]
+                # The gatekeeper may have deleted versions that were asked before.
+                available = {*self._served, *await asyncio.to_thread(stored_versions, self._paths, self._game)}
+                asked, wanted = [version for version in asked if version in available], versions | (in_use & available)
+            others = [version for version in asked if version not in wanted]
+            others = others[max(0, len(others) + len(wanted) - MOST_VERSIONS) :]
+            if self._own is None:
+                started = own_server(self._paths, self._game, max_versions=MOST_VERSIONS)
+                self._own = await self._stack.enter_async_context(started)
+                background.at_exit(self, self.aclose)
+            if {*others, *wanted} != set(self._served):
                 await self._own.serve(sorted({*others, *wanted}))
             self._served = [*others, *sorted(wanted)]
             return self._own.address

@@ -1,4 +1,4 @@
-"""Services borrowed from a run: the live one if the run is active, else a temporary one.
+"""Services borrowed from a run: a live one where that suffices, else a temporary one.
 
     async with served(paths, game) as address:           # an inference server with the champion
         ...
@@ -37,7 +37,18 @@ from zerofleet.storage.runs import RunDirectory, RunPaths, read_header
 from zerofleet.supervisor.overview import live_service
 from zerofleet.supervisor.termination import terminate
 
-__all__ = ["OwnServer", "as_reached", "champion_version", "gatekept", "live_address", "live_server", "own_server", "served"]
+__all__ = [
+    "OwnServer",
+    "as_reached",
+    "champion_version",
+    "gatekept",
+    "live_address",
+    "live_server",
+    "own_server",
+    "served",
+    "stored_versions",
+    "verify",
+]
 
 START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
 PROBE_TIMEOUT_S = 3.0
@@ -86,40 +97,58 @@ def as_reached(address: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def served(run: RunPaths | RunDirectory, game: Game, *, versions: Sequence[int] = ()) -> AsyncIterator[str]:
+async def served(
+    run: RunPaths | RunDirectory, game: Game, *, versions: Sequence[int] = (), once: bool = False
+) -> AsyncIterator[str]:
     """Yield the address of an inference server that serves `versions` of the game's model, by default the champion.
 
-    The run's own server is used if it is up and serves them all; it never loads other versions, as that would slow the run.
+    A server is started, which serves them until the end of the block. `once`: for a single request, which goes to the run's own
+    server if that serves them all (`live_server`).
     Raises `ModelNotFound`, `CorruptModel`, `Unavailable`.
     Cancellation: a temporary server is stopped.
     """
     wanted = sorted(set(versions)) or [champion_version(run, game)]
-    if live := await live_server(run, game, wanted):
+    await verify(run, game, wanted)
+    if once and (live := await live_server(run, game, wanted)):
         yield live
         return
-    async with own_server(run, game) as server:
+    async with own_server(run, game, max_versions=len(wanted)) as server:
         await server.serve(wanted)
         yield server.address
 
 
-async def live_server(run: RunPaths | RunDirectory, game: Game, versions: Sequence[int]) -> str | None:
-    """Return the address of the run's own inference server if it is up and has all those versions, which are verified.
+def stored_versions(run: RunPaths | RunDirectory, game: Game) -> list[int]:
+    """Return the stored versions of the game's model, ascending."""
+    return open_run_store(_paths(run)).versions(model_name(game))
 
-    Raises `ModelNotFound`, `CorruptModel`. Cancellation: nothing happened.
-    """
-    paths, model = _paths(run), model_name(game)
-    store = open_run_store(paths)
+
+async def verify(run: RunPaths | RunDirectory, game: Game, versions: Sequence[int]) -> None:
+    """Verify the files of stored versions. Raises `ModelNotFound`, `CorruptModel`. Cancellation: no effect."""
+    store = open_run_store(_paths(run))
     for version in versions:
-        await asyncio.to_thread(store.verify, model, version, game=game)
-    live = live_address(paths, "inference_server")
-    return live if live is not None and await _has(live, model, versions) else None
+        await asyncio.to_thread(store.verify, model_name(game), version, game=game)
+
+
+async def live_server(run: RunPaths | RunDirectory, game: Game, versions: Sequence[int]) -> str | None:
+    """Return the address of the run's own inference server if it is up and has all those versions at the moment.
+
+    For a single request alone: the gatekeeper has it serve the champion, its predecessor and few others, so that two promotions
+    later it rejects the version of a match or a game. It is never made to serve versions for others, which would slow the run.
+    Cancellation: no effect.
+    """
+    live = live_address(_paths(run), "inference_server")
+    return live if live is not None and await _has(live, model_name(game), versions) else None
 
 
 @contextlib.asynccontextmanager
-async def own_server(run: RunPaths | RunDirectory, game: Game) -> AsyncIterator[OwnServer]:
-    """Start an inference server for the purpose; it serves nothing yet. Cancellation: it is stopped."""
+async def own_server(run: RunPaths | RunDirectory, game: Game, *, max_versions: int) -> AsyncIterator[OwnServer]:
+    """Start an inference server for the purpose, of `max_versions` at a time; it serves nothing yet.
+
+    Cancellation: it is stopped.
+    """
     paths = _paths(run)
-    async with _started("inference_server", paths, game) as (address, token):
+    # As an option: the environment may have a limit that is meant for the run's own server.
+    async with _started("inference_server", paths, game, "--max-versions", str(max_versions)) as (address, token):
         yield OwnServer(address, token, model_name(game), open_run_store(paths))
 
 
@@ -144,9 +173,13 @@ class OwnServer:
         return True
 
     async def serve(self, versions: Sequence[int]) -> None:
-        """Make exactly these versions served; raises as `ModelControl.serve`. Cancellation: call again."""
+        """Make exactly these versions served, those that it has loaded also when they are no longer stored.
+
+        Raises as `ModelControl.serve`. Cancellation: call again.
+        """
         async with ModelControl(self.address, token=self._token, store=self._store) as control:
-            await control.serve(self._model, versions)
+            loaded = await control.loaded()
+            await control.serve(self._model, versions, held=loaded.get(self._model, ()))
 
 
 @contextlib.asynccontextmanager

@@ -138,7 +138,7 @@ class _Roster:
 async def serving(chosen: Entrants, game: Game) -> AsyncIterator[tuple[str, ...]]:
     """Yield the address of an inference server for each run, with its players' models; none if they need none.
 
-    Raises the errors of `zerofleet.supervisor.borrowed.served`. Cancellation: a server started here is stopped.
+    Raises the errors of `zerofleet.supervisor.borrowed.served`. Cancellation: the servers are stopped.
     """
     async with contextlib.AsyncExitStack() as stack:
         yield tuple([await stack.enter_async_context(served(one.run, game, versions=one.versions)) for one in chosen.runs])

@@ -237,7 +237,7 @@ def _stored(game: Game, run_dir: Path | None, *, count: int, seed: int, first_pl
 
 
 async def _ask(request: _Request, run_dir: Path | None) -> _Played:
-    """Return the player with its moves; a model's inference server is borrowed for the duration."""
+    """Return the player with its moves; a model's inference server is started for the duration."""
     game, seed = request.game, request.seed
     async with AsyncExitStack() as stack:
         modes: dict[str, Chooser]

@@ -107,9 +107,9 @@ class _Question:
     """Longest wait for the answer of the server."""
 
     async def ask_run(self, paths: RunPaths) -> Opinion:
-        """Return the opinion of a run's model, whose server is started where none is up."""
+        """Return the opinion of a run's model, whose server is started where none is up, and for a search by time."""
         version = self.version or champion_version(paths, self.game)
-        async with served(paths, self.game, versions=[version]) as address:
+        async with served(paths, self.game, versions=[version], once=self.limit_s is None) as address:
             return await replace(self, version=version).ask(address)
 
     async def ask(self, address: str) -> Opinion:

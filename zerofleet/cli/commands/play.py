@@ -118,7 +118,7 @@ async def _model(
     simulations: int,
     limit_s: float | None,
 ) -> ModelOpponent:
-    """Find or start a server of the model; `stack` stops it."""
+    """Start a server of the model; `stack` stops it."""
     paths = find_run(game, run_dir)
     version = version_of(name, paths, game)
     screen.note(f"{name} {version} of {paths.root}" if name == "champion" else f"{name} of {paths.root}")
