@@ -97,12 +97,29 @@ class SampleWindow:
             return Samples(*(array[rows] for array in self._rows.arrays))
 
     def _reserve(self, wanted: int) -> None:
-        """Grow the capacity to at least `wanted`, keeping every sample in the row of its number."""
+        """Grow the capacity to at least `wanted`, keeping every sample in the row of its number.
+
+        At most the old window and once more its largest array are in memory: `Samples.empty` writes no page, and each array
+        is freed once it is copied. When there is no memory, the allocation raises `MemoryError` and the window is unchanged.
+        """
         capacity = len(self._rows)
         if wanted <= capacity:
             return
         larger = Samples.empty(self._spec, min(max(wanted, 2 * capacity), self._settings.window_max))
-        numbers = np.arange(max(self._first, self._total - capacity), self._total)
-        for new, old in zip(larger.arrays, self._rows.arrays, strict=True):
-            new[numbers % len(new)] = old[numbers % capacity]
-        self._rows = larger
+        kept = _straight_rows(max(self._first, self._total - capacity), self._total, capacity, len(larger))
+        former, self._rows = list(self._rows.arrays), larger
+        for new in larger.arrays:
+            old = former.pop(0)
+            for source, target in kept:
+                new[target] = old[source]
+
+
+def _straight_rows(first: int, end: int, capacity: int, larger: int) -> list[tuple[slice, slice]]:
+    """Return the rows of the samples `first` to `end` in rings of two capacities, as parts that wrap around in neither."""
+    parts = []
+    while first < end:
+        source, target = first % capacity, first % larger
+        length = min(end - first, capacity - source, larger - target)
+        parts.append((slice(source, source + length), slice(target, target + length)))
+        first += length
+    return parts

@@ -6,18 +6,12 @@ import json
 import sys
 from pathlib import Path
 
-from search_bench import answer_uniform
-
 import games
 from zerofleet.search import SearchBlock, SearchSettings
 
-
-def peak_bytes() -> int:
-    """Return the most memory this process had resident; `getrusage` would count the parent's before `exec` as well."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (kib,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
-    return int(kib) * 1024
-
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from peak_memory import peak_bytes
+from search_bench import answer_uniform
 
 if __name__ == "__main__":
     slots, simulations, moves = (int(argument) for argument in sys.argv[1:])

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -93,3 +98,46 @@ def test_drawn_samples_are_copies(game):
     window.add(numbered(game.spec(), [1]))
     window.draw(1, np.random.default_rng(0)).value[:] = 9
     assert drawn(window, np.random.default_rng(0)) == {1}
+
+
+class EverySample:
+    """In place of a generator of random numbers: each sample of the window once."""
+
+    def integers(self, low, high, _count):
+        return np.arange(low, high)
+
+
+def test_a_window_that_grows_after_it_wrapped_keeps_every_sample_whole(game):
+    settings = TrainSettings(window_min=4_096, window_slope=0.4, window_max=12_000)
+    window, total = SampleWindow(game.spec(), settings), 0
+    while len(window) < settings.window_max:
+        samples = numbered(game.spec(), range(total, total + 1_001))
+        samples.weight[:] = samples.value[:, 0]
+        window.add(samples)
+        total += len(samples)
+        kept = window.draw(len(window), EverySample())
+        assert kept.value[:, 0].tolist() == kept.weight.tolist() == list(range(total - len(window), total))
+
+
+def test_a_window_without_memory_to_grow_keeps_its_samples(game, monkeypatch):
+    def refuse(*_arguments):
+        raise MemoryError("Unable to allocate 8.36 GiB")
+
+    window = SampleWindow(game.spec(), TrainSettings())
+    window.add(numbered(game.spec(), range(4_096)))
+    monkeypatch.setattr("trainer.window.Samples.empty", refuse)
+    with pytest.raises(MemoryError):
+        window.add(numbered(game.spec(), [4_096]))
+    monkeypatch.undo()
+    assert window.draw(4_096, EverySample()).value[:, 0].tolist() == list(range(4_096))
+    window.add(numbered(game.spec(), [4_096]))
+    assert window.draw(4_097, EverySample()).value[:, 0].tolist() == list(range(4_097))
+
+
+@pytest.mark.slow
+def test_the_growth_of_a_window_needs_memory_for_one_more_of_its_arrays_at_most():
+    command = [sys.executable, str(Path(__file__).with_name("window_process.py")), str(32 * 4_096)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    figures = json.loads(done.stdout)
+    huge_pages = 2 * (2 << 20)
+    assert figures["growth_bytes"] < figures["largest_array_bytes"] + huge_pages < 0.7 * figures["window_bytes"]

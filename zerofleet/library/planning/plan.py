@@ -84,7 +84,7 @@ class Plan(Value):
     worker_memory_bytes: float
     """Search trees and evaluation caches of one worker."""
     window_memory_bytes: float
-    """Replay window at its maximum."""
+    """Replay window at its maximum; while it grows, its largest array is in memory twice."""
     disk_bytes_per_day: float
     simulated: Simulated | None = None
     """Results of `--simulate`; None without it."""
