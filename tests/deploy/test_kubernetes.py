@@ -127,6 +127,13 @@ def test_every_pod_has_three_probes_a_limit_and_a_disruption_budget(documents: l
                 assert port in ports or port in ports.values()
 
 
+def test_an_unready_pod_blocks_no_drain_of_its_node(documents: list[dict[str, Any]]) -> None:
+    """By default its eviction is refused where a budget allows one pod to be unavailable: that pod is already."""
+    for budget in of_kind(documents, "PodDisruptionBudget").values():
+        assert budget["spec"]["maxUnavailable"] == 1
+        assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
 def test_probes_map_service_health_to_readiness_and_process_health_to_liveness(
     documents: list[dict[str, Any]],
 ) -> None:
