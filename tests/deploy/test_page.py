@@ -68,8 +68,8 @@ def test_the_commands_for_tokens_keep_the_passwords_and_name_every_role(credenti
     before = {file.name: file.read_bytes() for file in credentials.iterdir()}
     script = re.sub(r"^kubectl .*\n", "", _block("evaluator", "> tokens"), flags=re.MULTILINE)
     _run(script, credentials.parent)
-    assert {file.name: file.read_bytes() for file in credentials.iterdir()} == before
-    roles = credentials.parent / "roles"
+    assert {name: (credentials / name).read_bytes() for name in before} == before
+    roles = credentials / "roles"
     named = dict(line.split(": ") for line in (roles / "tokens").read_text().splitlines())
     assert named["operator"] == (credentials / "token").read_text()
     assert {name: (roles / name).read_text() for name in named if name != "operator"}.items() < named.items()
