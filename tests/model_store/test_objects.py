@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -44,6 +45,19 @@ def answers(store, status, code):
             yield f"<Error><Code>{code}</Code><Message>as it was told</Message></Error>".encode()
 
     on_requests(store, "before-send.s3", lambda request, **_: AWSResponse(request.url, status, {}, Raw()))
+
+
+def cut_replies(store, name):
+    """Have replies with this object end in the middle, as from a server that closes the connection."""
+    session = URLLib3Session()
+
+    def cut(request, **_):
+        if request.method != "GET" or not request.url.endswith(name):
+            return None
+        whole = session.send(request)
+        return AWSResponse(request.url, whole.status_code, whole.headers, io.BytesIO(whole.content[: len(whole.content) // 2]))
+
+    on_requests(store, "before-send.s3", cut)
 
 
 def test_the_files_of_triton_are_in_its_layout(published, files, manifest):
@@ -205,6 +219,26 @@ def test_a_write_whose_reply_was_lost_is_recognised_by_its_retry(place, files, m
     champion = place.store.write_champion(MODEL, 1, epoch=1, reason="first", after=0)
     assert {url.rpartition("/")[2] for url in lost} >= {".last_version", "manifest.json", "champion.json"}
     assert place.store.history(MODEL) == [champion]
+
+
+def test_a_history_whose_reply_ended_early_is_not_written_back(published):
+    published.store.write_champion(MODEL, 1, epoch=1, reason="first", after=0)
+    published.store.write_champion(MODEL, 2, epoch=2, reason="second", after=1)
+    stored = published.read("champion_history.jsonl")
+    unlucky = published.reopened()
+    cut_replies(unlucky, "champion_history.jsonl")
+    for call in (lambda: unlucky.history(MODEL), lambda: unlucky.write_champion(MODEL, 3, epoch=3, reason="third", after=2)):
+        with pytest.raises(Unavailable, match="IncompleteReadError"):
+            call()
+    assert published.read("champion_history.jsonl") == stored
+    assert published.store.champion(MODEL).version == 2
+
+
+def test_a_version_whose_manifest_arrived_in_part_is_not_taken_for_a_corrupt_one(published):
+    unlucky = published.reopened()
+    cut_replies(unlucky, "manifest.json")
+    with pytest.raises(Unavailable, match="IncompleteReadError"):
+        unlucky.verify(MODEL, 1)
 
 
 @pytest.mark.parametrize("header", ["If-Match", "If-None-Match"])

@@ -119,7 +119,11 @@ class Bucket:
                     return None
                 raise
             with closing(answer["Body"]) as body:
-                return Content(body.read(max_bytes + 1), answer["ETag"])
+                data = body.read(max_bytes + 1)
+            wanted = min(answer.get("ContentLength", 0), max_bytes + 1)
+            if len(data) < wanted:  # the server closed the connection; a bounded read is no error of the library then
+                raise exceptions.IncompleteReadError(actual_bytes=len(data), expected_bytes=wanted)
+            return Content(data, answer["ETag"])
 
     def download(self, listed: Listed, path: Path) -> None:
         """Write a listed object to `path`. Raises `ChangedMeanwhileError`, and `OSError` on a disk error."""
