@@ -143,8 +143,9 @@ class StoreSettings(ServiceSettings):
     """Additional settings of services that use the model store."""
 
     model_store: StoreSetting
-    """Directory of the models, or s3://bucket/prefix in an object store configured by the AWS_ variables. Models are
-    executable code: grant write access only to trainer and gatekeeper."""
+    """Directory of the models, or s3://bucket/prefix in an object store configured by the AWS_ variables, with a
+    prefix of its own for each run: two runs of a game with one prefix mix. Models are executable code: grant write access only
+    to trainer and gatekeeper."""
     model_cache: Path
     """Directory for local copies of models in an object store."""
     model_cache_bytes: int = Field(default=DEFAULT_CACHE_BYTES, ge=1)
