@@ -10,6 +10,7 @@ unavailable, the disk is full, the model store cannot be read or the learner is 
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -174,7 +175,9 @@ class Intake:
             try:
                 await loop.run_in_executor(self._executor, self._replay.keep, checked.accepted)
             except OSError as error:
-                log.error("intake.disk_refuses", error=str(error), games=len(checked.accepted), advice="free space")
+                is_at_limit = error.errno == errno.EMFILE
+                advice = "raise the hard limit of open files (ulimit -Hn) and restart" if is_at_limit else "free space"
+                log.error("intake.disk_refuses", error=str(error), games=len(checked.accepted), advice=advice)
                 if self._stopping.is_set():
                     raise
                 await backoff.pause_unless(self._stopping)

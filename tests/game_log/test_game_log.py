@@ -125,6 +125,17 @@ def test_a_reader_follows_the_writer_across_files(tmp_path: Path) -> None:
         assert games[29][0] in late
 
 
+@pytest.mark.parametrize(("writer", "each"), [(True, 3), (False, 2)])
+def test_a_full_file_takes_one_descriptor_and_one_for_each_of_its_tables(tmp_path: Path, writer: bool, each: int) -> None:
+    def descriptors(directory: Path, files: int) -> int:
+        write(directory, [game(i) for i in range(files)], segment_bytes=1)
+        before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names alone, which are numbers
+        with GameLog.open(directory, writer=writer):
+            return len(os.listdir("/proc/self/fd")) - before  # noqa: PTH208
+
+    assert descriptors(tmp_path / "twelve", 12) - descriptors(tmp_path / "two", 2) == 10 * each
+
+
 def test_reading_a_missing_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError, match="no such directory"):
         GameLog.open(tmp_path / "missing", writer=False)

@@ -154,19 +154,30 @@ async def test_a_record_of_another_game_does_not_load_the_rules_of_that_game(int
     assert (refused.reason, "this trainer expects tic_tac_toe" in refused.text) == ("other_game", True)
 
 
-async def test_games_stay_unacknowledged_while_the_disk_is_full(intake, stream, replay, record, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (OSError(28, "No space left on device"), "free space"),
+        (OSError(24, "Too many open files"), "raise the hard limit of open files (ulimit -Hn) and restart"),
+    ],
+)
+async def test_games_stay_unacknowledged_while_the_disk_refuses_them(
+    intake, stream, replay, record, monkeypatch, error, advice
+):
     keep, refusals = replay.keep, iter(range(2))
 
     def refuse_twice(games):
         if next(refusals, None) is not None:
-            raise OSError(28, "No space left on device")
+            raise error
         keep(games)
 
     monkeypatch.setattr(replay, "keep", refuse_twice)
     monkeypatch.setattr("trainer.intake.FIRST_PAUSE_S", 0.001)
     await stream.publish(*record(1))
     deliveries = await stream.consume(consumer="trainer", limit=100, block_s=0.01)
-    await intake.take(deliveries)
+    with capture_logs() as lines:
+        await intake.take(deliveries)
+    assert [line["advice"] for line in lines if line["event"] == "intake.disk_refuses"] == [advice] * 2
     assert len(replay.log) == 1
     assert (await stream.stats()).length == 0
 

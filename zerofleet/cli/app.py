@@ -19,6 +19,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.lazy import Command, lazy_group
 from zerofleet.cli.refusals import nearest_game, plain_words, text_of
 from zerofleet.errors import ZerofleetError
+from zerofleet.service.open_files import raise_limit
 
 __all__ = ["BENCHMARKS", "COMMANDS", "app", "bench", "main"]
 
@@ -348,6 +349,7 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit the process with its code."""
+    raise_limit()
     for stream in (sys.stdout, sys.stderr):  # names of files may hold bytes that the terminal's encoding lacks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

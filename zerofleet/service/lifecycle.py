@@ -45,6 +45,7 @@ from zerofleet.errors import DeviceLost, ZerofleetError
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service import logs
 from zerofleet.service.announce_place import announce_place
+from zerofleet.service.open_files import raise_limit
 from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.probes import Answer, Handler, ProbeServer
 from zerofleet.service.process_end import end_with
@@ -158,6 +159,7 @@ class Service:
 
 def run_service(main: Callable[[Service], Awaitable[None]], settings: ServiceSettings) -> int:
     """Run a service process until it ends and return its exit code (see the module)."""
+    raise_limit()
     logs.configure(settings.log_level, settings.log_format, settings.SERVICE)
     if settings.parent_pid and not end_with(settings.parent_pid):
         return EXIT_FAILED

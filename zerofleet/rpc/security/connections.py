@@ -164,13 +164,9 @@ def _shut(descriptor: int, port: int, peer: str) -> None:
 
 
 def _fitting(most: int) -> int:
-    """Return the places that this process has descriptors for, after raising its limit where that is allowed."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = int(most * _HEADROOM) + _OTHER_DESCRIPTORS
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    """Return the places that this process has descriptors for; `zerofleet.service.open_files` has raised its limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= int(most * _HEADROOM) + _OTHER_DESCRIPTORS:
         return most
     fitting = max(2, min(most, int((soft - _OTHER_DESCRIPTORS) / _HEADROOM)))
     log.warning("connections.limited_by_descriptors", max_connections=most, places=fitting, descriptors=soft)

@@ -159,7 +159,8 @@ class Table:
             return None
         if not count:
             return cls(int(first_index), np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=UID_DTYPE), crc)
-        # Memory-mapped: the kernel may evict the pages.
-        offsets = np.memmap(path, dtype=np.uint64, mode="r", offset=INDEX.size, shape=(count,))
-        uids = np.memmap(path, dtype=UID_DTYPE, mode="r", offset=INDEX.size + 8 * count, shape=(count,))
+        # Memory-mapped: the kernel may evict the pages. One mapping for both, as each holds a descriptor of its own.
+        mapped = np.memmap(path, dtype=np.uint8, mode="r")
+        offsets = np.frombuffer(mapped, dtype=np.uint64, count=count, offset=INDEX.size)
+        uids = np.frombuffer(mapped, dtype=UID_DTYPE, count=count, offset=INDEX.size + 8 * count)
         return cls(int(first_index), offsets, uids, crc)
