@@ -2,14 +2,21 @@
 
 import json
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import aclosing
 from pathlib import Path
 
+import grpc
 import pytest
 
 from games.errors import InvalidParameters, UnknownGame
 from zerofleet.errors import ConfigurationError, RunDirectoryError
+from zerofleet.rpc.channels import open_channel
+from zerofleet.rpc.security.ports import bind
 from zerofleet.storage.run_lookup import named_run
 from zerofleet.storage.runs import RunDirectory, RunPaths, read_header, require_run
+from zerofleet.storage.streams import open_stream
 
 
 def make_run(root: Path) -> None:
@@ -145,6 +152,43 @@ def test_sockets_of_a_deep_run_directory_stay_short_enough(tmp_path: Path) -> No
     assert len(deep.inference_address.removeprefix("unix:")) <= 100
     assert deep.sockets == RunPaths(tmp_path / ("d" * 120)).sockets
     assert RunPaths(tmp_path / "r").sockets == tmp_path / "r" / "sockets"
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Folder whose path leaves room for those of sockets, also for short private ones."""
+    with tempfile.TemporaryDirectory() as name:
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        yield Path(name)
+
+
+NAMES = ["lr=0.1,b=2", "a#b", "a?b=2", "100%", "a%41b", "with spaces", "weiß 囲碁", "[a]&b;c:d+e"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_services_of_a_run_reach_one_another_whatever_its_directory_is_called(folder: Path, name: str) -> None:
+    async def answer(request: bytes, context: object) -> bytes:
+        return request
+
+    method = grpc.unary_unary_rpc_method_handler(answer)
+    with RunDirectory.create_or_open(folder / name, "tic_tac_toe", {}) as run:
+        server = grpc.aio.server(handlers=[grpc.method_handlers_generic_handler("of.tests", {"Echo": method})])
+        bind(server, run.paths.inference_address)
+        await server.start()
+        try:
+            async with open_channel(run.paths.inference_address, ()) as channel:
+                assert await channel.unary_unary("/of.tests/Echo")(b"hello") == b"hello"
+        finally:
+            await server.stop(None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_stream_of_a_run_is_its_file_whatever_the_directory_is_called(tmp_path: Path, name: str) -> None:
+    paths = RunPaths(tmp_path / name)
+    paths.root.mkdir()
+    async with aclosing(open_stream(paths.stream_url, name="games")) as stream:
+        await stream.publish("game-0", b"x")
+    assert paths.games.is_file()
 
 
 def test_a_service_with_a_separate_volume_writes_the_run_header_there(tmp_path: Path) -> None:

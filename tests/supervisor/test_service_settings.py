@@ -75,6 +75,7 @@ def test_a_request_without_settings_of_services_starts_no_process(monkeypatch: p
         (SHARED, {}),
         ({"trainer.stream_url": "redis://trainer@queue/0"}, {"ZEROFLEET_STREAM_URL": "redis://worker@queue"}),
         ({"trainer.stream_url": f"sqlite:///{RUN}/games.db?high_water=5000"}, {}),
+        ({"trainer.stream_url": "sqlite:///a b.db"}, {"ZEROFLEET_STREAM_URL": "sqlite:///a%20b.db"}),
         ({"trainer.stream-name": "mine", "selfplay_worker.stream_name": "mine"}, {}),
         ({"trainer.stream_url": "redis://localhost"}, {"ZEROFLEET_STREAM_URL": "redis://127.0.0.1"}),
         ({"trainer.stream_url": "rediss://queue:6380/2"}, {"ZEROFLEET_STREAM_URL": "redis://queue?db=2"}),

@@ -15,6 +15,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 __all__ = ["RUNS", "RunPaths"]
 
@@ -23,6 +24,8 @@ RUNS = Path("runs")
 
 # sun_path of a unix socket holds 108 bytes with its terminator; gRPC needs a few.
 LONGEST_SOCKET_PATH = 100
+# With a meaning in gRPC's targets, of which server and client take different ones for part of a path.
+_NOT_IN_TARGETS = frozenset(",#?%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +97,14 @@ class RunPaths:
     @property
     def stream_url(self) -> str:
         """URL of the stream, for `open_stream`."""
-        return f"sqlite:///{self.games.absolute()}"
+        return f"sqlite:///{quote(os.fsencode(self.games.absolute()))}"
 
     @property
     def sockets(self) -> Path:
-        """Directory of the unix sockets: in the run, or a short private path if that is too long for a socket."""
+        """Directory of the unix sockets: in the run, or a short private path if that one is no address of gRPC."""
         inside = self.root.absolute() / "sockets"
         longest = inside / "gatekeeper.sock"
-        if len(os.fsencode(longest)) <= LONGEST_SOCKET_PATH:
+        if len(os.fsencode(longest)) <= LONGEST_SOCKET_PATH and _NOT_IN_TARGETS.isdisjoint(str(longest)):
             return inside
         digest = hashlib.sha256(os.fsencode(inside)).hexdigest()[:12]
         return Path(tempfile.gettempdir()) / f"zerofleet-{os.getuid()}-{digest}"

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.experiment import SERVICES
@@ -127,7 +127,7 @@ class _Store(NamedTuple):
         try:
             parts = urlsplit(url)
             if parts.scheme == "sqlite":
-                return cls("sqlite", "", 0, str(Path(parts.path.removeprefix("/")).resolve()))
+                return cls("sqlite", "", 0, str(Path(unquote(parts.path.removeprefix("/"))).resolve()))
             database = dict(parse_qsl(parts.query)).get("db")
             if parts.scheme == "unix":
                 return cls("unix", parts.path, 0, database or _DATABASE)

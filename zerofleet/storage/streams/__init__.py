@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from pydantic import ValidationError
 
@@ -68,7 +69,8 @@ def open_stream(url: str, *, name: str) -> GameStream:
     """Return the stream `name` of the store at `url`, whose query may set any field of `StreamSettings`.
 
     `sqlite:///relative/file.db`, `sqlite:////absolute/file.db`, `redis://`, `rediss://` (TLS) or `unix:///path.sock`
-    (Redis on a unix socket; also `?db=1`). Connects lazily. Raises `ConfigurationError`.
+    (Redis on a unix socket; also `?db=1`). In the path of a file `%`, `?` and `#` are written as `%25`, `%3F` and `%23`.
+    Connects lazily. Raises `ConfigurationError`.
     """
     try:
         parts = urlsplit(url)
@@ -85,7 +87,8 @@ def open_stream(url: str, *, name: str) -> GameStream:
         raise ConfigurationError(f"stream address, part after '?': {problems}") from None
     address = url.partition("?")[0]
     if address.startswith(_SQLITE) and len(address) > len(_SQLITE):
-        return SqliteStream(Path(address.removeprefix(_SQLITE)), name=name, settings=settings)
+        path = Path(os.fsdecode(unquote_to_bytes(address.removeprefix(_SQLITE))))
+        return SqliteStream(path, name=name, settings=settings)
     if parts.scheme in _REDIS_SCHEMES and address != f"{parts.scheme}://":
         return _redis_stream()(address if database is None else f"{address}?db={database}", name=name, settings=settings)
     raise ConfigurationError(f"stream address begins with {parts.scheme or url[:10]!r}; {_WANTED}")
