@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import subprocess
 from collections import namedtuple
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from zerofleet.cli.commands import checkup
+from zerofleet.storage.streams import open_stream
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -114,14 +116,30 @@ def test_a_backend_that_this_machine_lacks_fails_the_check(monkeypatch):
 
 
 async def test_a_reachable_stream_is_reported_with_its_waiting_games(tmp_path):
-    found = await checkup.check_stream(f"sqlite:///{tmp_path}/games.db")
-    assert found.status == "ok"
-    assert "0 games waiting" in found.detail
+    url = f"sqlite:///{tmp_path}/games.db"
+    async with aclosing(open_stream(url, name="mine")) as stream:
+        await stream.publish("game-0", b"x")
+    assert (await checkup.check_stream(url, "mine")).detail.endswith(": 1 games waiting in mine")
+    assert (await checkup.check_stream(url, "games")).detail.endswith(": 0 games waiting in games")
+
+
+@pytest.mark.parametrize(("folder", "status"), [(".", "ok"), ("absent", "fail")])
+async def test_the_check_of_a_stream_makes_no_file(tmp_path, folder, status):
+    found = await checkup.check_stream(f"sqlite:///{tmp_path}/{folder}/games.db", "games")
+    assert found.status == status
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_stream_of_the_settings_is_checked(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkup, "checks", lambda **_: [])
+    monkeypatch.setenv("ZEROFLEET_STREAM_NAME", "mine")
+    (tmp_path / "games.db").touch()
+    assert "0 games waiting in mine" in zerofleet("doctor", "--stream-url", f"sqlite:///{tmp_path}/games.db").out
 
 
 async def test_an_unreachable_stream_fails_the_check_without_showing_the_password(monkeypatch):
     monkeypatch.setattr(checkup, "STREAM_TIMEOUT_S", 0.2)
-    found = await checkup.check_stream("redis://:secret@127.0.0.1:1/0")
+    found = await checkup.check_stream("redis://:secret@127.0.0.1:1/0", "games")
     assert found.status == "fail"
     assert "secret" not in found.detail
 

@@ -317,8 +317,10 @@ async def test_users_need_no_more_than_the_documented_rights(make_redis_server: 
     )
     for number in range(3):
         await worker.publish(f"game-{number}", b"x")
-    with pytest.raises(PermissionRefused):
-        await worker.consume(consumer="a", limit=1, block_s=0.0)
+    assert await worker.length() == 3
+    for call in (worker.stats(), worker.consume(consumer="a", limit=1, block_s=0.0)):
+        with pytest.raises(PermissionRefused):
+            await call
 
     deliveries = await trainer.consume(consumer="a", limit=10, block_s=0.0)
     await trainer.acknowledge([deliveries[0].entry_id])

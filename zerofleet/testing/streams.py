@@ -67,7 +67,7 @@ class StreamContract(PublishingContract):
         await stream.acknowledge([first.entry_id])
         await backend.age(1000)
         assert uids(await take(backend.open(), "b")) == [second.uid]
-        assert (await stream.stats()).length == 1
+        assert (await stream.stats()).length == await stream.length() == 1
 
     async def test_delivered_game_is_nobody_elses_until_it_is_idle(self, make_backend: MakeStreamBackend) -> None:
         backend = make_backend(idle_s=100.0)

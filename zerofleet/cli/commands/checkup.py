@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -27,7 +28,7 @@ from games.faults import loading_fault
 from zerofleet.errors import ConfigurationError, ZerofleetError
 from zerofleet.evaluators.native import library
 from zerofleet.presets import learners
-from zerofleet.storage.streams import open_stream
+from zerofleet.storage.streams import SqliteStream, open_stream
 from zerofleet.strength.processors import usable_cores
 
 __all__ = ["Finding", "check_stream", "checks"]
@@ -258,29 +259,29 @@ def check_own_parts() -> Finding:
     return Finding("Own parts", "ok", ", ".join(found) or "no package adds games or learners")
 
 
-async def check_stream(url: str) -> Finding:
-    """Check that the configured game stream answers.
+async def check_stream(url: str, name: str) -> Finding:
+    """Check that the configured game stream answers, by a request that the users of worker and trainer may make.
 
     Cancellation: the connection is closed.
     """
     shown = re.sub(r"//[^@/]*@", "//***@", url)
     try:
-        async with asyncio.timeout(STREAM_TIMEOUT_S):
-            return Finding("Game stream", "ok", f"{shown}: {await _count_waiting(url)} games waiting")
+        async with aclosing(open_stream(url, name=name)) as stream, asyncio.timeout(STREAM_TIMEOUT_S):
+            if isinstance(stream, SqliteStream) and not stream.path.exists():
+                return _absent_file(stream.path)
+            return Finding("Game stream", "ok", f"{shown}: {await stream.length()} games waiting in {name}")
     except TimeoutError:
         return Finding(
             "Game stream", "fail", f"{shown} did not answer within {STREAM_TIMEOUT_S:.0f} s", "is the server running?"
         )
     except ZerofleetError as error:
-        return Finding("Game stream", "fail", str(error), "start the server or correct --stream-url")
+        return Finding("Game stream", "fail", str(error), "start the server, or correct --stream-url or --stream-name")
 
 
-async def _count_waiting(url: str) -> int:
-    stream = open_stream(url, name="doctor")
-    try:
-        return (await stream.stats()).length
-    finally:
-        await stream.aclose()
+def _absent_file(path: Path) -> Finding:
+    if not path.parent.is_dir():
+        return Finding("Game stream", "fail", f"there is no folder {path.parent}", "make it or correct --stream-url")
+    return Finding("Game stream", "ok", f"{path} does not exist yet; the first service makes it")
 
 
 def _required_packages() -> list[str]:

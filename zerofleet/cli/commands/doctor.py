@@ -31,6 +31,9 @@ def doctor(
             "--stream-url", metavar="URL", envvar="ZEROFLEET_STREAM_URL", help="Game stream to check, if not the built-in one."
         ),
     ] = None,
+    stream_name: Annotated[
+        str, typer.Option("--stream-name", metavar="NAME", envvar="ZEROFLEET_STREAM_NAME", help="Name of the stream to check.")
+    ] = "games",
     json: Json = False,
 ) -> None:
     """Check Python, packages, compiler cache, torch, memory, disk and sockets of this machine.
@@ -43,7 +46,7 @@ def doctor(
         if not json:
             _show(findings[-1])
     if stream_url is not None:
-        findings.append(asyncio.run(checkup.check_stream(stream_url)))
+        findings.append(asyncio.run(checkup.check_stream(stream_url, stream_name)))
         if not json:
             _show(findings[-1])
     failed = sum(finding.status == "fail" for finding in findings)

@@ -199,8 +199,12 @@ class GameStream(Protocol):
         """
         ...
 
+    async def length(self) -> int:
+        """Return the number of entries, delivered or not; publishers may ask it too. Cancellation: no effect."""
+        return (await self.stats()).length
+
     async def stats(self) -> StreamStats:
-        """Return statistics of the stream. Cancellation: no effect."""
+        """Return statistics of the stream, for its consumers. Cancellation: no effect."""
         ...
 
     async def dead(self, limit: int = 100) -> list[DeadLetter]:

@@ -126,7 +126,7 @@ class RedisStream(GameStream):
         for game in games:
             require_publishable(game.uid, game.payload)
         while games:
-            while (room := self._settings.high_water - await self._length()) <= 0:  # noqa: ASYNC110  (XLEN sends no event)
+            while (room := self._settings.high_water - await self.length()) <= 0:  # noqa: ASYNC110  (XLEN sends no event)
                 await asyncio.sleep(self._rng.uniform(0.5, 1.5) * self._settings.poll_s)
             crash_point("stream_before_publish")
             await self._retrying(partial(self._add, games, room))
@@ -172,6 +172,11 @@ class RedisStream(GameStream):
         """See `GameStream.dead_letter`."""
         await self._retrying(lambda: self._bury(delivery.entry_id, reason, delivery.deliveries))
         self._held.discard(delivery.entry_id)
+
+    async def length(self) -> int:
+        """See `GameStream.length`."""
+        length: int = await self._retrying(lambda: self._client.xlen(self._key))
+        return length
 
     async def stats(self) -> StreamStats:
         """See `GameStream.stats`."""
@@ -252,10 +257,6 @@ class RedisStream(GameStream):
 
     # -- commands --------------------------------------------------------------------------------------------------
 
-    async def _length(self) -> int:
-        length: int = await self._retrying(lambda: self._client.xlen(self._key))
-        return length
-
     async def _give_back(self, entry_id: str, count: int) -> None:
         rows = await self._client.xpending_range(self._key, self._group, entry_id, entry_id, 1)
         if rows and rows[0]["times_delivered"] == count:
@@ -293,8 +294,8 @@ class RedisStream(GameStream):
             commands.xlen(self._dead_key)
             commands.time()
             commands.xpending(self._key, self._group)
-            length, dead, (now_s, now_us), summary = await commands.execute(raise_on_error=False)
-        for answer in (length, dead):
+            length, dead, now, summary = await commands.execute(raise_on_error=False)
+        for answer in (length, dead, now):
             if isinstance(answer, Exception):
                 raise answer
         if isinstance(summary, Exception):
@@ -304,7 +305,7 @@ class RedisStream(GameStream):
         oldest_s = 0.0
         if summary["pending"]:
             published_ms = int(summary["min"].partition(b"-")[0])  # the first half of an entry's id
-            oldest_s = max(now_s + now_us / 1e6 - published_ms / 1e3, 0.0)
+            oldest_s = max(now[0] + now[1] / 1e6 - published_ms / 1e3, 0.0)
         return StreamStats(length, summary["pending"], dead, oldest_s)
 
     async def _make_group(self) -> None:

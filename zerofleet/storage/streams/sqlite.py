@@ -96,7 +96,7 @@ class SqliteStream(GameStream):
     def __init__(
         self, path: Path, *, name: str, settings: StreamSettings | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        self._path = path
+        self.path = path
         self._name = name
         self._settings = settings or StreamSettings()
         self._clock = clock  # wall-clock time, shared by processes and across restarts of the machine
@@ -179,23 +179,23 @@ class SqliteStream(GameStream):
         try:
             return work()
         except (sqlite3.OperationalError, OSError) as error:  # locked, disk full, directory missing: may be transient
-            raise Unavailable(f"game stream {self._path}: {error}") from error
+            raise Unavailable(f"game stream {self.path}: {error}") from error
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter for a message with a name from the file
-            raise RunDirectoryError(f"{self._path} is not a game stream or is damaged: {error}") from error
+            raise RunDirectoryError(f"{self.path} is not a game stream or is damaged: {error}") from error
 
     def _database(self) -> sqlite3.Connection:
-        if self._connection is not None and _identity(self._path) != self._opened:
+        if self._connection is not None and _identity(self.path) != self._opened:
             # Without this check this process would go on with a file that no other process opens.
             log.error(
                 "stream.file_replaced",
-                path=str(self._path),
+                path=str(self.path),
                 effect="games that waited in it are lost; the stream goes on in the file at this path",
                 advice="delete no file of a running fleet",
             )
             self._close()
         if self._connection is None:
-            self._connection = open_file(self._path)
-            self._opened = _identity(self._path)
+            self._connection = open_file(self.path)
+            self._opened = _identity(self.path)
         return self._connection
 
     def _close(self) -> None:
