@@ -16,12 +16,12 @@ from games.core import Game
 from games.errors import GameError
 from ui.kept_rows import KeptRows, Rows
 from zerofleet.errors import RunDirectoryError, ZerofleetError
-from zerofleet.library.run_files import OpenRun, Signature, signature_of
+from zerofleet.library.run_files import OpenRun, signature_of
 from zerofleet.library.run_list import RunFault, RunList, run_name, runs_in
 from zerofleet.storage.gate_journal import JOURNAL_FILE
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 
-__all__ = ["MOST_OPEN", "Catalogue", "OpenRun", "UnknownRun"]
+__all__ = ["MOST_OPEN", "Catalogue", "OpenRun", "UnknownRun", "require_present"]
 
 MOST_OPEN = 16
 
@@ -42,7 +42,7 @@ class Catalogue:
         self._most_open = most_open
         self._cache = cache
         self._guard = threading.Lock()
-        self._open: OrderedDict[str, tuple[Signature, OpenRun]] = OrderedDict()  # the least recently used first
+        self._open: OrderedDict[str, OpenRun] = OrderedDict()  # the least recently used first
         self._rows: Rows | None = None
         self._kept = KeptRows(cache, runs or run_dir or Path())
 
@@ -87,8 +87,8 @@ class Catalogue:
         """Return a run by the name of its directory. Raises `UnknownRun`, `RunDirectoryError`, `GameError`."""
         with self._guard:
             known = self._open.get(name)
-        if known is not None and known[0] == signature_of(known[1].paths.header):
-            return self._present(name, known[1].paths)
+        if known is not None and known.signature == signature_of(known.paths.header):
+            return self._present(name, known.paths)
         paths = self.found().get(name)
         if paths is None:
             raise UnknownRun(f"there is no run called {name!r} here")
@@ -102,7 +102,7 @@ class Catalogue:
         """Return the header of a run, without opening it if its game is installed. Raises as `get`."""
         with self._guard:
             known = self._open.get(name)
-        paths = known[1].paths if known is not None else self.found().get(name)
+        paths = known.paths if known is not None else self.found().get(name)
         if paths is None:
             raise UnknownRun(f"there is no run called {name!r} here")
         found = read_header(paths.root)
@@ -111,7 +111,7 @@ class Catalogue:
     def close(self) -> None:
         """Close every run."""
         with self._guard:
-            for _, run in self._open.values():
+            for run in self._open.values():
                 run.close()
             self._open.clear()
 
@@ -119,19 +119,24 @@ class Catalogue:
         """Close the runs whose directories are gone: their open files would keep the space on the disk."""
         with self._guard:
             for name in [name for name in self._open if name not in found]:
-                self._open.pop(name)[1].close()
+                self._open.pop(name).close()
 
     def _present(self, name: str, paths: RunPaths) -> OpenRun:
         """Return the open run of a directory, opened again after a change of its header. Raises as `get`."""
         with self._guard:
-            signature = signature_of(paths.header)
             known = self._open.get(name)
-            if known is None or known[0] != signature:
+            if known is None or known.signature != signature_of(paths.header):
                 if known is not None:
-                    known[1].close()
-                self._open[name] = known = (signature, OpenRun(name, paths, cache=self._cache))
+                    known.close()
+                self._open[name] = known = OpenRun(name, paths, cache=self._cache)
             self._open.move_to_end(name)
             while len(self._open) > self._most_open:
-                _, (_, oldest) = self._open.popitem(last=False)
+                _, oldest = self._open.popitem(last=False)
                 oldest.close()
-            return known[1]
+            return known
+
+
+def require_present(run: OpenRun) -> None:
+    """Raise `UnknownRun` where the directory of an open run is gone, or holds another run of the same name by now."""
+    if signature_of(run.paths.header) != run.signature:
+        raise UnknownRun(f"run.json of {run.name!r} has changed: the run was removed or made again")

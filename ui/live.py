@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ui.catalogue import OpenRun
+from ui.catalogue import OpenRun, require_present
 from ui.shared_poll import SharedPolls
 from zerofleet.errors import ZerofleetError
 from zerofleet.library.overview import EVENTS_SHOWN, Event, Numbers, Overview, describe
@@ -65,9 +65,10 @@ class LiveRuns:
     def follow(self, run: OpenRun) -> AsyncGenerator[Look]:
         """Yield the state at once and then every second, from the services or else from the files.
 
-        Raises nothing but what the files raise. Cancellation: the last browser that leaves ends the poll.
+        Raises nothing but what the files raise, and `UnknownRun` once the run was removed or made again. Cancellation: the last
+        browser that leaves ends the poll.
         """
-        return self._polls.follow(run.name, lambda: _Services(run))
+        return self._polls.follow((run.name, run.signature), lambda: _Services(run))
 
 
 class _Services:
@@ -86,7 +87,8 @@ class _Services:
         await self._gatekeeper.aclose()
 
     async def look(self) -> Look:
-        """Return the state of the run. Cancellation: nothing is lost."""
+        """Return the state of the run. Raises `UnknownRun` once it is gone. Cancellation: nothing is lost."""
+        await asyncio.to_thread(require_present, self._run)
         found = await asyncio.to_thread(live_services, self._run.paths)
         if not found:
             await self._forget()

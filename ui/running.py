@@ -6,6 +6,7 @@ picture for the seat: neither the pages nor their memory hold another hand.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
@@ -13,11 +14,12 @@ from collections.abc import AsyncGenerator, Mapping
 from games.core import Game
 from games.kit import svg
 from games.positions import replay
-from ui.catalogue import OpenRun
+from ui.catalogue import OpenRun, require_present
 from ui.shared_poll import SharedPolls
 from ui.worker_games import WorkerAccess, WorkerGames
 from zerofleet.contracts.games_in_progress import GameInProgress, GamesInProgress
 from zerofleet.errors import InvalidRequest, ZerofleetError
+from zerofleet.library.run_files import Signature
 from zerofleet.library.values import Value
 
 __all__ = ["RunningGame", "RunningGames", "WatchedGames"]
@@ -25,6 +27,8 @@ __all__ = ["RunningGame", "RunningGames", "WatchedGames"]
 LOOK_EVERY_S = 1.0
 LOOKS_KEPT = 8  # of a run and a seat: a slow connection still finds the positions of these answers, of 2 MiB each at most
 IDLE_KEPT = 8  # runs and seats without a browser, whose last positions are kept
+
+_Key = tuple[str, Signature, int]  # name and header of the run, and the seat
 
 
 class RunningGame(Value):
@@ -64,7 +68,7 @@ class WatchedGames:
     def __init__(self, access: WorkerAccess | None = None, *, every_s: float = LOOK_EVERY_S) -> None:
         self._access = access or WorkerAccess()
         self._polls: SharedPolls[RunningGames] = SharedPolls(every_s)
-        self._seen: dict[tuple[str, int], _Seen] = {}
+        self._seen: dict[_Key, _Seen] = {}
 
     @property
     def polls(self) -> int:
@@ -74,7 +78,8 @@ class WatchedGames:
     async def follow(self, run: OpenRun, seat: int) -> AsyncGenerator[RunningGames]:
         """Yield the games in progress at once and then every second; `seat` is that of games with hidden information, from 1.
 
-        A worker that is away is a value too. Cancellation: the last browser that leaves ends the poll.
+        A worker that is away is a value too. Raises `UnknownRun` once the run was removed or made again. Cancellation: the last
+        browser that leaves ends the poll.
         """
         key = _key(run, seat)
         async with contextlib.aclosing(self._polls.follow(key, lambda: self._source(run, key))) as found:
@@ -92,8 +97,8 @@ class WatchedGames:
             raise InvalidRequest("no game in progress has this position; the list names the present ones")
         return _drawn(run.game, game)
 
-    def _source(self, run: OpenRun, key: tuple[str, int]) -> _Seen:
-        found, before = _Seen(run, WorkerGames(run, key[1], self._access)), self._seen.get(key)
+    def _source(self, run: OpenRun, key: _Key) -> _Seen:
+        found, before = _Seen(run, WorkerGames(run, key[-1], self._access)), self._seen.get(key)
         if before is not None:  # a browser that comes at once begins with the last look
             found.looks.extend(before.looks)
         self._seen.pop(key, None)  # to the end of the order
@@ -110,11 +115,13 @@ class _Seen:
     def __init__(self, run: OpenRun, source: WorkerGames) -> None:
         self.looks: deque[Mapping[tuple[str, int], GameInProgress]] = deque(maxlen=LOOKS_KEPT)
         """Games of the last answers by uid and ply, the newest answer last."""
+        self._run = run
         self._spec = run.game.spec()
         self._source = source
 
     async def look(self) -> RunningGames:
-        """Return the games, or why there are none. Cancellation: no effect."""
+        """Return the games, or why there are none. Raises `UnknownRun` once the run is gone. Cancellation: no effect."""
+        await asyncio.to_thread(require_present, self._run)
         try:
             found = await self._source.look()
         except ZerofleetError as error:
@@ -152,9 +159,9 @@ class _Seen:
         )
 
 
-def _key(run: OpenRun, seat: int) -> tuple[str, int]:
+def _key(run: OpenRun, seat: int) -> _Key:
     """Return the key of a poll: games that hide nothing look the same from every seat."""
-    return run.name, 1 if run.game.spec().information == "perfect" else seat
+    return run.name, run.signature, 1 if run.game.spec().information == "perfect" else seat
 
 
 def _reason(found: GamesInProgress) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -166,6 +167,19 @@ def test_boards_begin_with_the_first_game_of_a_run(open_page: Opener, runs: Path
     golden.append(runs / "late", 0)
     expect(page.get_by_role("link", name="Game 0")).to_be_visible()
     expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_boards_show_the_games_of_a_run_that_was_made_again(
+    open_page: Opener, runs: Path, copied: Callable[..., Path], golden: ModuleType
+) -> None:
+    root = copied("remade")
+    page = open_page("/runs/remade/watch?boards=4&speed=8", refusal="status of 4")
+    expect(page.get_by_role("link", name="Game 8")).to_be_visible()
+    shutil.rmtree(root)
+    with RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=2):
+        golden.append(root, 3)
+    expect(page.locator("#boards .card-head a").first).to_have_text("Game 0")
+    expect(page.locator("#state")).to_have_text("1 games stored")
 
 
 RATED = {"champion": 2, "rated_version": 2, "elo": 489.2, "elo_low": 300.4, "elo_high": 651.8, "elo_trend": [120.0, 480.0]}

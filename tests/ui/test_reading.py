@@ -23,6 +23,7 @@ from zerofleet.contracts.gate_events import Tallied
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, MatchReport
 from zerofleet.service.compilation_note import Compilation, note_path, write_note
 from zerofleet.storage.gate_journal import JOURNAL_FILE, EventJournal
+from zerofleet.storage.runs import RunDirectory
 from zerofleet.supervisor.observer import Observer, _verdict
 from zerofleet.supervisor.overview import live_services
 from zerofleet.supervisor.readings import Readings
@@ -160,6 +161,32 @@ async def test_followers_of_one_run_share_its_polls(runs):
     await first.aclose()
     await second.aclose()
     assert live._polls.count == 0
+    catalogue.close()
+
+
+async def test_a_stream_of_a_run_that_was_removed_ends_with_the_reason(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "a")
+    catalogue, live = Catalogue(tmp_path, None), LiveRuns(every_s=0.0)
+    async with contextlib.aclosing(live.follow(catalogue.get("a"))) as followed:
+        assert (await anext(followed)).overview().champion == 2
+        shutil.rmtree(tmp_path / "a")
+        with pytest.raises(UnknownRun, match="was removed or made again"):
+            await anext(followed)
+
+
+async def test_a_stream_of_a_run_that_was_made_again_is_that_of_the_new_one_while_those_of_the_old_one_end(runs, tmp_path):
+    shutil.copytree(runs / "golden", tmp_path / "a")
+    catalogue, live = Catalogue(tmp_path, None), LiveRuns(every_s=0.0)
+    old = live.follow(catalogue.get("a"))
+    assert (await anext(old)).overview().champion == 2
+    shutil.rmtree(tmp_path / "a")
+    with RunDirectory.create_or_open(tmp_path / "a", "connect_four", {}, preset="tiny", seed=1):
+        pass
+    async with contextlib.aclosing(live.follow(catalogue.get("a"))) as new:
+        now = (await anext(new)).overview()
+    assert (now.champion, [event.text for event in now.events]) == (None, [])
+    with pytest.raises(UnknownRun, match="was removed or made again"):
+        await anext(old)
     catalogue.close()
 
 

@@ -19,7 +19,7 @@ from games.pictures import seen_picture
 from games.positions import new_state, replay
 from ui import service
 from ui.app import create_app
-from ui.catalogue import Catalogue
+from ui.catalogue import Catalogue, UnknownRun
 from ui.running import IDLE_KEPT, LOOKS_KEPT, WatchedGames
 from ui.settings import UiSettings
 from ui.worker_games import WorkerAccess
@@ -309,6 +309,24 @@ async def test_a_worker_whose_announced_port_is_none_is_passed_over(worker, tmp_
         assert (await shown(client))["is_live"]
 
 
+async def test_games_of_a_run_that_was_made_again_are_not_those_of_the_old_one(worker, tmp_path, runs):
+    worker.games = [moved(A, (4,))]
+    await worker.start()
+    catalogue, watched = Catalogue(tmp_path, None), WatchedGames(every_s=0.0)
+    old = watched.follow(catalogue.get("live"), 1)
+    assert (await anext(old)).games[0].uid == A
+    shutil.rmtree(tmp_path / "live")
+    shutil.copytree(runs / "golden", tmp_path / "live")
+    run = catalogue.get("live")
+    async with contextlib.aclosing(watched.follow(run, 1)) as new:
+        assert not (await anext(new)).is_live
+        with pytest.raises(InvalidRequest, match="no game in progress"):
+            watched.picture(run, 1, A, 1)
+    with pytest.raises(UnknownRun, match="was removed or made again"):
+        await anext(old)
+    catalogue.close()
+
+
 async def test_positions_are_kept_for_the_last_answers_alone(worker, tmp_path):
     await worker.start()
     catalogue, watched = Catalogue(tmp_path, None), WatchedGames(every_s=0.0)
@@ -337,7 +355,7 @@ async def test_runs_that_nobody_follows_any_more_are_forgotten_but_for_the_last_
         for name in names[1:]:
             async with contextlib.aclosing(watched.follow(catalogue.get(name), 1)) as looks:
                 await anext(looks)
-        assert [run for run, _ in watched._seen] == [names[0], *names[-IDLE_KEPT - 1 :]]
+        assert [run for run, *_ in watched._seen] == [names[0], *names[-IDLE_KEPT - 1 :]]
         assert len(watched._polls._last) <= 1
     catalogue.close()
 

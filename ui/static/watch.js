@@ -58,6 +58,7 @@ async function ask(limit, { isAtOnce = false } = {}) {
   try {
     const wish = new URLSearchParams({ limit, ...(newest >= 0 && limit <= reach ? { after: newest } : {}) });
     const found = await patiently(() => fetchJson(`${path("runs", run, "watch")}?${wish}`), (passed) => { if (stored === null) notice(`Reading the newest games… ${passed}`); });
+    if (found.total < stored) location.reload(); // another run of this name, whose games are counted anew
     const known = new Set([...waiting, ...boards.map(({ game }) => game)].map((game) => game?.uid));
     newest = Math.max(newest, ...found.games.map(({ index }) => index));
     reach = Math.max(reach, limit);

@@ -104,6 +104,7 @@ class OpenRun:
         """
         self.name = name
         self.paths = paths
+        self.signature = signature_of(paths.header)
         self.header: RunHeader = read_header(paths.root)
         self.game: Game = make(self.header.game, **self.header.parameters)
         self.model = model_name(self.game)
