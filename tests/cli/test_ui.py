@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from typing import ClassVar
 import pytest
 
 from zerofleet.cli.commands import ui
+from zerofleet.storage.runs import RunDirectory
 
 
 class Started:
@@ -81,6 +83,44 @@ def test_the_service_is_started_with_the_folder_and_the_port(zerofleet, tmp_path
     assert Started.commands[-1][:5] == [sys.executable, "-m", "ui", "--runs", str(tmp_path)]
 
 
+def test_settings_of_the_environment_are_left_to_the_service(zerofleet, tmp_path, started, monkeypatch):
+    monkeypatch.setenv("ZEROFLEET_PAGE_PORT", "9000")
+    monkeypatch.setenv("ZEROFLEET_PAGE_HOST", "::1")
+    started("listens", 0)
+    assert zerofleet("ui", "--runs", str(tmp_path)).code == 0
+    assert not {"--page-port", "--page-host", "--costs"} & set(Started.commands[-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "shown"),
+    [
+        ([], {"ZEROFLEET_RUNS": "folder"}, ["--runs", "folder"]),
+        ([], {"ZEROFLEET_RUN_DIR": "one"}, ["--run-dir", "one", "--runs", ""]),
+        ([], {"ZEROFLEET_RUNS": "folder", "ZEROFLEET_RUN_DIR": "one"}, ["--runs", "folder"]),
+        (["--runs", "folder"], {"ZEROFLEET_RUN_DIR": "one"}, ["--runs", "folder"]),
+        (["--run-dir", "one"], {"ZEROFLEET_RUNS": "folder"}, ["--run-dir", "one", "--runs", ""]),
+    ],
+)
+def test_the_environment_names_the_runs_that_no_option_names(
+    zerofleet, tmp_path, started, monkeypatch, words, environment, shown
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with RunDirectory.create_or_open(tmp_path / "one", "tic_tac_toe", {}, preset="tiny", seed=1):
+        pass
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    started("listens", 0)
+    assert zerofleet("ui", *words).code == 0
+    assert Started.commands[-1][3 : 3 + len(shown)] == shown
+
+
+def test_a_folder_of_the_environment_that_is_missing_is_refused(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZEROFLEET_RUNS", str(tmp_path / "nothing"))
+    refused = zerofleet("ui")
+    assert (refused.code, f"there is no folder {tmp_path / 'nothing'}" in refused.err) == (2, True)
+
+
 def test_the_address_is_named_only_after_the_service_listens(zerofleet, tmp_path, started):
     started("runs", 2)  # as where the port is in use
     outcome = zerofleet("ui", "--runs", str(tmp_path), "--port", "9000")
@@ -115,6 +155,9 @@ def test_a_port_in_use_is_the_only_message(tmp_path):
 
 @pytest.mark.slow
 def test_the_settings_of_the_service_accept_what_the_command_gives(tmp_path):
-    words = ["--runs", str(tmp_path), "--page-host", "127.0.0.1", "--page-port", "0", "--log-level", "info", "--print-config"]
-    shown = subprocess.run([sys.executable, "-m", "ui", *words], capture_output=True, text=True, check=True).stdout
+    words = ["--run-dir", str(tmp_path), "--runs", "", "--page-host", "127.0.0.1", "--page-port", "0", "--log-level", "info"]
+    command, folder = [sys.executable, "-m", "ui", *words, "--print-config"], {"ZEROFLEET_RUNS": str(tmp_path / "folder")}
+    environment = {**os.environ, **folder}
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
     assert str(tmp_path) in shown
+    assert folder["ZEROFLEET_RUNS"] not in shown

@@ -31,14 +31,29 @@ def ui(
     run_dir: Annotated[
         Path | None, typer.Option("--run-dir", metavar="DIR", help="Show this run alone.", show_default="every run of --runs")
     ] = None,
-    runs: Annotated[Path, typer.Option("--runs", metavar="FOLDER", help="Folder of run directories.")] = RUNS,
+    runs: Annotated[
+        Path | None, typer.Option("--runs", metavar="FOLDER", help="Folder of run directories.", show_default=f"{RUNS}")
+    ] = None,
     host: Annotated[
-        str,
-        typer.Option("--host", metavar="ADDRESS", help="Listening address; any but loopback needs ZEROFLEET_PAGE_TOKEN."),
-    ] = "127.0.0.1",
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Listening address; any but loopback needs ZEROFLEET_PAGE_TOKEN.",
+            show_default="127.0.0.1",
+        ),
+    ] = None,
     port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Listening port; 0 selects a free one.")
-    ] = PAGE_PORT,
+        int | None,
+        typer.Option(
+            "--port",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Listening port; 0 selects a free one.",
+            show_default=f"{PAGE_PORT}",
+        ),
+    ] = None,
     costs: Annotated[
         Path | None,
         typer.Option(
@@ -48,13 +63,14 @@ def ui(
 ) -> None:
     """Serve runs, curves, models, games and play as web pages, for a browser on this machine, until Ctrl-C.
 
-    The pages read the files of the runs: they work while a run is stopped, and show its services while it is alive.
+    The pages read the files of the runs: they work while a run is stopped, and show its services while it is alive. An option
+    that is not given has the value of its setting in the environment, such as ZEROFLEET_PAGE_PORT, else its default.
     """
     require_pages("zerofleet ui")
-    command = [sys.executable, "-m", "ui", *_checked(run_dir, runs), "--page-host", host, "--page-port", str(port)]
+    command = [sys.executable, "-m", "ui", *_checked(run_dir, runs)]
+    for name, value in (("--page-host", host), ("--page-port", port), ("--costs", costs)):
+        command += [] if value is None else [name, str(value)]
     command += ["--log-level", "warning", "--parent-pid", str(os.getpid())]
-    if costs is not None:
-        command += ["--costs", str(costs)]
     raise typer.Exit(_until_end(command))
 
 
@@ -64,14 +80,24 @@ def require_pages(command: str) -> None:
         raise ConfigurationError(f"{command} needs {', '.join(missing)}; install them with: pip install 'zerofleet[ui]'")
 
 
-def _checked(run_dir: Path | None, runs: Path) -> list[str]:
+def _checked(run_dir: Path | None, runs: Path | None) -> list[str]:
     """Return the options of the service for the runs to show. Raises `RunDirectoryError`."""
+    if run_dir is None and runs is None:
+        run_dir, runs = _set("ZEROFLEET_RUN_DIR"), _set("ZEROFLEET_RUNS")
+        if runs is not None:  # as in the service
+            run_dir = None
     if run_dir is not None:
         read_header(run_dir)
-        return ["--run-dir", str(run_dir)]
+        return ["--run-dir", str(run_dir), "--runs", ""]  # a folder in the environment would take its place
+    runs = runs or RUNS
     if not runs.is_dir():
         raise RunDirectoryError(f"there is no folder {runs.absolute()}; start a run with `zerofleet run`, or choose --runs")
     return ["--runs", str(runs)]
+
+
+def _set(name: str) -> Path | None:
+    """Return the path of a setting in the environment; None without one."""
+    return Path(value) if (value := os.environ.get(name)) else None
 
 
 def _until_end(command: list[str]) -> int:
