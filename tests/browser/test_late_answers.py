@@ -171,6 +171,31 @@ def test_solver_shows_the_position_that_was_chosen_last(open_page: Opener) -> No
     expect(moves).to_have_value("b1")
 
 
+def test_solver_ends_the_marks_of_moves_that_were_undone_before_the_first_mark(open_page: Opener) -> None:
+    page = open_page("/api")
+    hold(page, r"/api/v1/solver/marks\?")
+    page.goto("/solver?rows=3&columns=3&connect=3&moves=a1,b1,a2")
+    page.get_by_role("button", name="Mark the moves").click()
+    expect(page.locator("#marked")).to_contain_text("Solving the position before each move")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#moves li")).to_have_count(2)
+    expect(page.get_by_role("button", name="Mark the moves")).to_be_visible()
+    expect(page.locator("#marked")).to_be_empty()
+
+
+def test_solver_counts_the_moves_that_were_marked_where_the_game_went_on_meanwhile(open_page: Opener) -> None:
+    page = open_page("/api")
+    held = hold(page, r"/api/v1/solver/marks\?")
+    page.goto("/solver?rows=3&columns=3&connect=3&moves=a1,b1")
+    page.get_by_role("button", name="Mark the moves").click()
+    expect(page.locator("#marked")).to_contain_text("Solving the position before each move")
+    page.get_by_role("button", name=re.compile("^a2")).click()
+    expect(page.locator("#moves li")).to_have_count(3)
+    end = 'event: end\ndata: {"marked": 2, "blunders": 1}\n\n'
+    held[0].fulfill(status=200, content_type="text/event-stream", body=end)
+    expect(page.locator("#marked")).to_contain_text("1 of 2 moves change a win, draw or loss")
+
+
 def test_a_comparison_shows_the_manifests_of_the_versions_that_were_chosen_last(open_page: Opener) -> None:
     page = open_page("/runs/golden/compare")
     page.route("**/compare/positions?*", lambda _: None)  # the manifests are there without an answer

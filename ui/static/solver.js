@@ -5,7 +5,8 @@ const asked = new URLSearchParams(location.search);
 const form = byId("begin"), run = asked.get("run"), going = latest();
 let moves = (asked.get("moves") ?? "").split(/[\s,]+/).filter(Boolean);
 let left = null; // cell that had the focus when its layer was taken away, until the picture is there
-let position = null, solution = null, marks = new Map(), waiting = null, marking = null, endWait = () => undefined; // for the first mark
+let position = null, solution = null, marks = new Map(), line = []; // line: moves that are marked
+let waiting = null, marking = null, endWait = () => undefined; // for the first mark
 
 const words = (score) => (score > 0 ? "wins" : score < 0 ? "loses" : "draws");
 const signedScore = (score) => (score > 0 ? "+" : score < 0 ? "−" : "") + Math.abs(score);
@@ -28,9 +29,8 @@ async function go(listed) {
   }
   if (!found) return;
   position = found;
-  const isOther = position.after.some((move, i) => i < moves.length && move !== moves[i]);
   moves = [...position.after];
-  if (isOther || [...marks.keys()].some((ply) => ply > moves.length)) forget();
+  if (line.some((move, i) => move !== moves[i])) forget(); // also while no mark has arrived yet
   solution = null;
   notice("");
   byId("solved").hidden = false;
@@ -124,7 +124,7 @@ function forget() {
   endWait();
   marking?.close();
   marking = null;
-  marks = new Map();
+  [marks, line] = [new Map(), []];
   byId("marked").textContent = "";
   byId("mark").textContent = "Mark the moves";
 }
@@ -140,6 +140,7 @@ function mark() {
     return;
   }
   forget();
+  line = [...moves];
   byId("mark").textContent = "Cancel the marks";
   byId("marked").textContent = "Solving the position before each move…";
   const own = marking = new EventSource(`${path("solver", "marks")}?${query()}`);
@@ -148,11 +149,14 @@ function mark() {
     endWait();
     const found = JSON.parse(event.data);
     marks.set(found.ply, found);
-    byId("marked").textContent = `Solved ${marks.size} of ${moves.length} moves…`;
+    byId("marked").textContent = `Solved ${marks.size} of ${line.length} moves…`;
     list();
   });
   const end = (text) => { endWait(); marking?.close(); marking = null; byId("mark").textContent = "Mark the moves"; byId("marked").textContent = text; };
-  marking.addEventListener("end", (event) => end(`${JSON.parse(event.data).blunders} of ${moves.length} moves change a win, draw or loss for the worse (??); ? marks a slower win or an earlier loss.`));
+  marking.addEventListener("end", (event) => {
+    const { blunders, marked } = JSON.parse(event.data);
+    end(`${blunders} of ${marked} moves change a win, draw or loss for the worse (??); ? marks a slower win or an earlier loss.`);
+  });
   marking.addEventListener("fault", (event) => end(JSON.parse(event.data).error));
   marking.addEventListener("error", () => { if (own === marking && own.readyState === EventSource.CLOSED) end("zerofleet ui does not solve this game."); });
 }
