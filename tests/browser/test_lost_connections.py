@@ -111,6 +111,46 @@ RETURN = """() => {
 }"""
 
 
+def test_older_games_are_asked_for_again_after_a_lost_request(open_page: Opener) -> None:
+    page = open_page("/api", refusal="ERR_FAILED")
+    asked: list[str] = []
+
+    def answer(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) == 2:
+            route.abort()
+        else:
+            route.fulfill(json={**route.fetch().json(), "next_before": 5 if len(asked) == 1 else None})
+
+    page.route("**/api/v1/runs/golden/games?*", answer)
+    page.goto("/runs/golden/games")
+    older = page.get_by_role("button", name="Older games")
+    older.click()
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+    older.click()
+    expect(page.locator("#notice")).to_be_hidden()
+    expect(older).to_be_hidden()
+    assert len(asked) == 3
+
+
+def test_matches_are_listed_after_a_request_for_the_games_was_lost(open_page: Opener) -> None:
+    page = open_page("/api", refusal="ERR_FAILED")
+    lost: list[str] = []
+
+    def answer(route: Route) -> None:
+        if lost:
+            route.continue_()
+        else:
+            lost.append(route.request.url)
+            route.abort()
+
+    page.route("**/api/v1/games", answer)
+    page.goto("/runs/golden/matches")
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("#matches tbody tr")).to_have_count(1)
+
+
 @pytest.mark.parametrize("name", ["overview", "cluster"])
 def test_pages_in_the_background_leave_their_connections_to_others_and_go_on_when_looked_at(
     open_page: Opener, name: str

@@ -58,7 +58,7 @@ async function more(asked) {
     } while (isFiltered && before !== null && shown.length < wanted);
     rest(isFiltered);
   } catch (error) {
-    byId("stop").hidden = true;
+    rest(isFiltered);
     notice(error.message, true);
   }
 }

@@ -12,7 +12,7 @@ let listed = "", conditions = new URLSearchParams(); // listed: query of the add
 let fault = ""; // why the bounds of the test are unknown
 let detail = null, ply = 0, shown = null, chosen = 0; // chosen: place of the game in the shown pair
 let isOpen = false; // whether players hide nothing, so that moves alone name a position
-const facts = fetchJson(path("games")).then(({ games }) => { isOpen = games.some((one) => one.game === game && one.information === "perfect"); }); // before a match opens
+let facts = null; // reading of `isOpen`, before a match opens
 
 const verdict = (row) => (row.state === "decided" ? row.status : STATES[row.state]);
 const score = ({ wins, draws, losses }) => `+${wins} =${draws} −${losses}`;
@@ -88,6 +88,13 @@ function openPair(pair, { place = 0, at = pair.opening_plies } = {}) {
 }
 
 const summary = (row) => el("p", {}, !row.is_begun ? "No game that counts has ended." : `${row.wins} won, ${row.draws} drawn, ${row.losses} lost in ${count(row.pairs)} ${word(row)}s: ${percent(row.share)} of the points (95 % interval ${percent(row.share_low)} to ${percent(row.share_high)}).`);
+
+/** Read whether players hide nothing; after a failure, once more. */
+function learn() {
+  facts ??= fetchJson(path("games")).then(({ games }) => { isOpen = games.some((one) => one.game === game && one.information === "perfect"); });
+  facts.catch(() => { facts = null; });
+  return facts;
+}
 
 const page = (values) => fetchJson(`${path("runs", run, "matches")}?${query(values)}`);
 
@@ -192,7 +199,7 @@ async function begin() {
   [matches, total, before] = [[], null, null];
   list();
   notice("Reading the matches…");
-  const answers = await listing(() => Promise.all([page({ ...Object.fromEntries(conditions), limit: PAGE }), facts]));
+  const answers = await listing(() => Promise.all([page({ ...Object.fromEntries(conditions), limit: PAGE }), learn()]));
   if (!answers) return;
   const [found] = answers;
   [matches, total, before, fault] = [found.matches, found.total, found.next_before, found.fault];
