@@ -272,3 +272,28 @@ def test_a_match_its_pairs_and_their_positions_are_read_with_the_keyboard(open_p
     with page.expect_download() as begun:
         press(page, page.get_by_role("button", name="JSONL"))
     assert begun.value.suggested_filename.endswith("-pair-3-game-2.jsonl")
+
+
+@pytest.mark.parametrize("place", ["games/{uid}#ply=1", "curves", "games"])
+def test_the_link_to_the_content_moves_the_focus_and_keeps_page_and_address(
+    open_page: Opener, golden: ModuleType, place: str
+) -> None:
+    page = open_page(f"/runs/golden/{place.format(uid=golden.uid(8))}")
+    expect(page.locator("#moves li, #charts canvas, #games tbody tr").first).to_be_visible()
+    address = page.url
+    page.evaluate("window.isTheSamePage = true")
+    page.locator(".skip").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    assert page.evaluate("window.isTheSamePage")
+    assert page.url == address
+
+
+def test_the_table_of_a_search_is_scrolled_sideways_with_the_keyboard(open_page: Opener, golden: ModuleType) -> None:
+    page = open_page(f"/runs/golden/games/{golden.uid(8)}#ply=1", width=390)
+    table = page.locator("#search")
+    expect(table.locator("table")).to_be_visible()
+    table.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.getElementById('search').scrollLeft > 0")
+    expect(page.locator("#position")).to_contain_text("Position 1 of")

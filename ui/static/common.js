@@ -115,6 +115,11 @@ export const el = (name, attributes = {}, ...children) => fill(document.createEl
 export const svg = (name, attributes = {}, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
 export const byId = (id) => document.getElementById(id);
 
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the hash of the address is the page's own: position, match or version
+  byId("main").focus();
+});
+
 /** Hide a button that is of no use any more; another element receives its focus. */
 export function retire(button, heir) {
   if (document.activeElement === button) heir.focus();

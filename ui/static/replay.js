@@ -217,7 +217,7 @@ try {
   byId("last").addEventListener("click", () => go(replay.moves.length));
   addEventListener("hashchange", () => go(at(), { keep: true }));
   addEventListener("keydown", (event) => {
-    if (event.target.matches("input[type=range], .board-scroll") || event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.target.matches("input[type=range], .board-scroll, .scroll") || event.ctrlKey || event.altKey || event.metaKey) return;
     const moves = { ArrowLeft: ply - 1, ArrowRight: ply + 1, Home: 0, End: replay.moves.length };
     if (event.key in moves) { event.preventDefault(); go(moves[event.key]); }
   });
