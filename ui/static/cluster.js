@@ -1,4 +1,4 @@
-import { away, awayText, bars, byId, compact, el, following, moment, notice, path, percent, run, table } from "./common.js";
+import { away, awayText, bars, byId, compact, el, following, moment, notice, path, percent, put, run, table } from "./common.js";
 
 const form = byId("fleet"), asked = new URLSearchParams(location.search);
 let wanted = [];
@@ -7,26 +7,28 @@ const share = (value) => (value === null ? "–" : percent(value));
 const several = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
+/** Return the sentence about the parts near their capacity, and its end with the share, which changes from event to event. */
 function first({ plan, measured_first: measured, is_near: isNear, parts, is_live: isLive }) {
   const found = parts.find(({ name }) => name === measured);
   const now = isLive ? "now" : "in the newest figures";
-  return [
-    ...(plan ? ["First part to saturate by the plan: ", el("strong", {}, plan.saturates_first), ". "] : []),
-    ...(!found ? ["Nothing is measured yet."] : isNear
-      ? ["Nearest to its capacity as measured: ", el("strong", {}, measured), `, of which ${share(found.measured)} is used ${now}.`]
-      : [`Measured, no part is near its capacity ${now}; the largest share is `, el("strong", {}, share(found.measured)), ` of ${measured}.`]),
-  ];
+  const planned = plan ? ["First part to saturate by the plan: ", el("strong", {}, plan.saturates_first), ". "] : [];
+  if (!found) return [[...planned, "Nothing is measured yet."], ""];
+  return isNear
+    ? [[...planned, "Nearest to its capacity as measured: ", el("strong", {}, measured)], `, of which ${share(found.measured)} is used ${now}.`]
+    : [[...planned, `Measured, no part is near its capacity ${now}; the largest share is that of `, el("strong", {}, measured)], `: ${share(found.measured)}.`];
 }
 
 function show(now) {
-  byId("state").textContent = now.is_live ? "alive" : away;
+  put(byId("state"), now.is_live ? "alive" : away);
   byId("state").classList.toggle("good", now.is_live);
   const about = [];
   if (!now.is_live) about.push(now.at ? `${awayText} The measured figures are those of the newest row of its files, of ${moment(now.at)} UTC. Shares of processors, the stream and the trainer's steps are measured only from services on this machine.` : `${awayText} The files have no figures yet, so nothing is measured.`);
   if (now.fault) about.push(`There is no plan: ${now.fault}.`);
   notice(about.join(" "));
   byId("cluster").hidden = false;
-  byId("first").replaceChildren(...first(now));
+  const [sentence, end] = first(now);
+  put(byId("first"), ...sentence);
+  byId("used").textContent = end;
   byId("parts").replaceChildren(table([
     ["part", ({ name }) => capital(name)],
     ["planned", ({ planned }) => share(planned), { right: true }],

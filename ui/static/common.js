@@ -133,12 +133,17 @@ export function reveal(panel) {
   if (top < 0 || top > innerHeight / 2) panel.scrollIntoView();
 }
 
+/** Put text and elements into a live region, unless it has their text already: screen readers read each text that is set. */
+export function put(region, ...parts) {
+  const made = el("span", {}, ...parts);
+  if (region.textContent !== made.textContent) region.replaceChildren(...made.childNodes);
+}
+
 /** Show a line above the page, or hide it without text. */
 export function notice(text = "", isError = false) {
   const line = byId("notice");
   line.hidden = !text;
-  // Screen readers read each text that is set; an option of a command stays in one line.
-  if (line.textContent !== text) line.replaceChildren(...text.split(/(--[a-z-]+)/).map((part, i) => (i % 2 ? el("span", { class: "nowrap" }, part) : part)));
+  put(line, ...text.split(/(--[a-z-]+)/).map((part, i) => (i % 2 ? el("span", { class: "nowrap" }, part) : part))); // an option stays in one line
   line.classList.toggle("error", isError);
 }
 
@@ -158,7 +163,7 @@ export function following(kind, addresses, show, what) {
     mine.addEventListener("fault", (event) => { fault = JSON.parse(event.data).error; });
     mine.addEventListener("error", async () => {
       const isOver = mine.readyState === EventSource.CLOSED; // refused: the run is gone, or the token is no longer valid
-      byId("state").textContent = isOver ? "not shown" : "reconnecting…";
+      put(byId("state"), isOver ? "not shown" : "reconnecting…");
       byId("state").classList.remove("good");
       const reason = isOver ? await refusal(state) : "";
       if (mine !== source) return; // begun again, or the page was left meanwhile

@@ -1,4 +1,4 @@
-import { away, awayText, byId, compact, count, duration, el, elsewhere, following, moment, notice, onward, path, percent, run, signed, svg, table } from "./common.js";
+import { away, awayText, byId, compact, count, duration, el, elsewhere, following, moment, notice, onward, path, percent, put, run, signed, svg, table } from "./common.js";
 
 function panel({ title, figures }) {
   const rows = figures.flatMap(({ label, value, note, tone }) => [
@@ -61,7 +61,8 @@ function empty(id, rows, draw, text) {
 
 function show(now) {
   const state = byId("state");
-  state.textContent = now.is_live ? `alive, ${duration(now.elapsed_s)}` : away;
+  put(state, now.is_live ? "alive" : away);
+  byId("elapsed").textContent = now.is_live ? `${duration(now.elapsed_s)} since the start` : "";
   state.classList.toggle("good", now.is_live);
   const about = [];
   if (!now.is_live) about.push(now.at ? `${awayText} These are the newest figures of its files, of ${moment(now.at)} UTC, after ${duration(now.elapsed_s)}.` : `${awayText} The files have no figures yet.${onward}`);
