@@ -179,7 +179,7 @@ def test_boards_show_the_games_of_a_run_that_was_made_again(
     with RunDirectory.create_or_open(root, "tic_tac_toe", {}, preset="tiny", seed=2):
         golden.append(root, 3)
     expect(page.locator("#boards .card-head a").first).to_have_text("Game 0")
-    expect(page.locator("#state")).to_have_text("1 games stored")
+    expect(page.locator("#state")).to_have_text("1 game stored")
 
 
 RATED = {"champion": 2, "rated_version": 2, "elo": 489.2, "elo_low": 300.4, "elo_high": 651.8, "elo_trend": [120.0, 480.0]}

@@ -26,7 +26,7 @@ function tell() {
   const inUse = boards.filter(({ item }) => !item.hidden).length;
   put(byId("state"), showsRunning()
     ? `${inUse} game${inUse === 1 ? "" : "s"} of ${live.worker}`
-    : stored === null ? "reading…" : `${count(stored)} games stored`);
+    : stored === null ? "reading…" : `${count(stored)} game${stored === 1 ? "" : "s"} stored`);
   byId("state").classList.toggle("good", showsRunning());
   byId("speeds").hidden = showsRunning();
   byId("of-running").hidden = !showsRunning();
