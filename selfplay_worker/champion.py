@@ -56,17 +56,33 @@ class AdoptedModel:
             await self._changed.wait()
 
     async def follow(self, champions: AsyncIterator[Champion], *, delay_s: float, rng: random.Random) -> None:
-        """Adopt each champion that appears: the first at once, later ones after at most `delay_s`.
+        """Adopt the newest champion: the first at once, a later one at most `delay_s` after it appears.
 
-        The time from export to adoption is measured for versions promoted since the call, without roll-backs. Ends with the
-        iterator. Cancellation: the current version stays.
+        A champion that is replaced within the delay is never adopted. The time from export to adoption is measured for versions
+        promoted since the call, without roll-backs. Ends with the iterator. Cancellation: the current version stays.
         """
-        began_s = self._clock()
-        async for champion in champions:
-            if self.version:
-                await asyncio.sleep(rng.uniform(0.0, delay_s))
-            is_new = champion.version > self.version and champion.promoted_at_ms / 1000 >= began_s
-            self.adopt(champion.version)
-            self._made_at_s = (champion.exported_at_ms or champion.promoted_at_ms) / 1000
-            if is_new and champion.exported_at_ms:
+        loop, began_s = asyncio.get_running_loop(), self._clock()
+        newest: Champion
+        timer: asyncio.TimerHandle | None = None
+
+        def adopt_newest() -> None:
+            nonlocal timer
+            timer = None
+            is_new = newest.version > self.version and newest.promoted_at_ms / 1000 >= began_s
+            self.adopt(newest.version)
+            self._made_at_s = (newest.exported_at_ms or newest.promoted_at_ms) / 1000
+            if is_new and newest.exported_at_ms:
                 metrics.ADOPTION.observe(self.age_s)
+
+        try:
+            async for champion in champions:  # read also during the delay: they would pile up
+                newest = champion
+                if timer is None and self.version and delay_s:
+                    timer = loop.call_later(rng.uniform(0.0, delay_s), adopt_newest)
+                elif timer is None:
+                    adopt_newest()
+            if timer is not None:
+                adopt_newest()
+        finally:
+            if timer is not None:
+                timer.cancel()

@@ -1,5 +1,6 @@
 """Version that a worker plays: adoption, its age, and the time from export to adoption."""
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 
@@ -7,6 +8,7 @@ import pytest
 
 from selfplay_worker.champion import AdoptedModel
 from zerofleet.contracts.promotions import Champion
+from zerofleet.errors import InvalidRequest
 from zerofleet.telemetry import metrics
 
 
@@ -89,3 +91,43 @@ async def test_versions_promoted_before_the_start_and_roll_backs_are_not_measure
         (1200.0, promoted(8, 1199.0, exported_s=0.0)),  # promoted by an older gatekeeper
     )
     assert observed() == before
+
+
+async def at_once(*versions: int, then: Exception | None = None) -> AsyncIterator[Champion]:
+    """Announce champions without a pause, then raise an error or stay silent."""
+    for version in versions:
+        yield promoted(version, 1000.0, exported_s=0.0)
+    if then is not None:
+        raise then
+    await asyncio.Event().wait()
+
+
+async def test_champions_that_are_replaced_within_the_delay_are_passed_over_for_the_newest() -> None:
+    model = AdoptedModel()
+    following = asyncio.create_task(model.follow(at_once(1, 2, 4, 3), delay_s=1e-6, rng=random.Random(1)))
+    await model.newer_than(1)
+    assert model.version == 3  # a roll-back does not wait for version 4 either
+    following.cancel()
+
+
+async def test_the_error_of_a_lost_watch_is_raised_while_a_champion_waits_for_its_delay() -> None:
+    model = AdoptedModel()
+    with pytest.raises(InvalidRequest):
+        await model.follow(at_once(1, 2, then=InvalidRequest("another game")), delay_s=1e6, rng=random.Random(1))
+    assert model.version == 1
+
+
+async def test_a_cancelled_worker_adopts_no_champion_that_waits_for_its_delay() -> None:
+    class CancelsAtTheDelay(random.Random):
+        def uniform(self, a: float, b: float) -> float:
+            following.cancel()
+            return 0.0
+
+    model = AdoptedModel()
+    following = asyncio.create_task(model.follow(at_once(1, 2), delay_s=1.0, rng=CancelsAtTheDelay()))
+    with pytest.raises(asyncio.CancelledError):
+        await following
+    passed = asyncio.Event()
+    asyncio.get_running_loop().call_later(1e-6, passed.set)  # due after the delay of 0 s
+    await passed.wait()
+    assert model.version == 1
