@@ -3,7 +3,7 @@ game's own."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.kernels import Perceptron, values
 from zerofleet.evaluators.in_process.perceptrons import BitPerceptron, bit_perceptron
 from zerofleet.evaluators.in_process.values import Values
+from zerofleet.evaluators.uniform import uniform_policy
 
 __all__ = ["FunctionNetwork", "MemoryEvaluator", "Network", "ValueNetwork"]
 
@@ -89,6 +90,4 @@ class MemoryEvaluator:
 
     def evaluate_now(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
         """See `ImmediateEvaluator.evaluate_now`."""
-        listed: Any = batch.legal >= 0
-        policy = listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)
-        return Evaluation(policy.astype(np.float16), self._network(batch.states), version)
+        return Evaluation(uniform_policy(batch.legal), self._network(batch.states), version)

@@ -25,6 +25,14 @@ async def test_the_uniform_evaluator_spreads_over_the_listed_actions():
     assert (answer.policy.dtype, answer.value.dtype, answer.value.shape, answer.version) == (np.float16, np.float32, (3, 3), 7)
 
 
+def test_a_uniform_policy_has_the_nearest_share_for_any_number_of_actions():
+    places = np.arange(400)
+    policy = uniform_policy(np.where(places < places[:, None], places, -1).astype(np.int16))
+    np.testing.assert_array_equal(policy[0], 0)
+    for count in places[1:]:
+        np.testing.assert_array_equal(policy[count], np.where(places < count, np.float16(1 / count), 0))
+
+
 async def test_the_uniform_evaluator_has_heads_where_it_knows_the_number_of_actions():
     asked = LeafBatch(BATCH.states, BATCH.legal, extra_heads=2)
     answer = await UniformEvaluator(3, num_actions=8).evaluate(asked, version=ModelVersion(7))

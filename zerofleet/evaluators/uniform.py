@@ -14,8 +14,9 @@ __all__ = ["UniformEvaluator", "uniform_answer", "uniform_policy"]
 def uniform_policy(legal: np.ndarray) -> np.ndarray:
     """Return a uniform policy, float16 [B, L], over the listed actions of `legal` (int16 [B, L], padded with -1)."""
     listed = legal >= 0
-    policy: np.ndarray = (listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)).astype(np.float16)
-    return policy
+    share = (1.0 / np.maximum(np.count_nonzero(listed, axis=1), 1)).astype(np.float16)
+    words: np.ndarray = listed * share.view(np.uint16)[:, None]  # numpy multiplies float16 one by one
+    return words.view(np.float16)
 
 
 def uniform_answer(batch: LeafBatch, spec: GameSpec) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:

@@ -17,6 +17,7 @@ from zerofleet.contracts.manifests import Manifest
 from zerofleet.errors import CorruptModel, InvalidRequest
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.in_process.inputs import folded, input_table
+from zerofleet.evaluators.uniform import uniform_policy
 
 __all__ = ["PerceptronNetwork"]
 
@@ -125,10 +126,9 @@ class PerceptronNetwork:
 
     def _policy_of(self, x: np.ndarray, legal: np.ndarray) -> np.ndarray:
         """Return the policy float16 [B, L]: uniform without a policy head."""
-        listed = legal >= 0
         if self._policy is None:
-            uniform = listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)
-            return np.asarray(uniform, dtype=np.float16)
+            return uniform_policy(legal)
+        listed = legal >= 0
         chosen = np.take_along_axis(self._policy(x), np.maximum(legal, 0).astype(np.intp), axis=1)
         if self._squashes:
             chosen = -np.logaddexp(np.float32(0.0), -chosen)

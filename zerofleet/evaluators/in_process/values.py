@@ -16,6 +16,7 @@ from zerofleet.evaluators.base import LeafBatch
 from zerofleet.evaluators.in_process.first_player import FirstPlayerPerceptron
 from zerofleet.evaluators.in_process.kernels import Perceptron, perceptron_of, values
 from zerofleet.evaluators.in_process.perceptrons import BitPerceptron, bit_perceptron
+from zerofleet.evaluators.uniform import uniform_policy
 
 __all__ = ["VALUE_PERCEPTRON", "Load", "ValueFunction", "ValueNetwork", "Values"]
 
@@ -109,6 +110,4 @@ def _perceptron(tensors: Mapping[str, np.ndarray], further: int) -> Perceptron:
 
 def _without_policy(batch: LeafBatch, mine: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
     """Return a uniform policy, the values `mine` (float32 [B], of the players to move) for both players, and no extra heads."""
-    listed = batch.legal >= 0
-    policy = listed / np.maximum(listed.sum(axis=1, keepdims=True), 1)
-    return policy.astype(np.float16), np.stack([mine, -mine], axis=1).astype(np.float32), ()
+    return uniform_policy(batch.legal), np.stack([mine, -mine], axis=1).astype(np.float32), ()
