@@ -37,7 +37,7 @@ from zerofleet.errors import ConfigurationError, InvalidRequest, Overloaded, Per
 from zerofleet.evaluators.base import Evaluator
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.evaluators.transports import connected_evaluator
-from zerofleet.presets.agreement import require_one_game
+from zerofleet.presets.agreement import has_resignation, require_control_games, require_one_game
 from zerofleet.rpc.backoff import Backoff
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
@@ -236,7 +236,7 @@ def make_crew(
 ) -> Crew:
     """Return the objects shared by the lanes of a worker; `evaluator` must not itself retry.
 
-    Raises `ConfigurationError` for settings that contradict `selfplay.sync`.
+    Raises `ConfigurationError` for settings that contradict `selfplay.sync`, and for a resignation that would never take place.
     """
     require_one_game(settings.selfplay)
     resignation, adopted = _calibration(game, settings), AdoptedModel()
@@ -298,7 +298,13 @@ def make_block(game: Game, settings: WorkerSettings) -> Block:
 
 
 def _calibration(game: Game, settings: WorkerSettings) -> ResignationCalibration:
-    may_resign = game.spec().num_players == 2 and settings.selfplay.mode == "search"
+    require_control_games(game, settings.search, settings.selfplay)
+    may_resign = has_resignation(game, settings.search, settings.selfplay)
+    if may_resign and settings.resign_min_games > settings.resign_window_games:
+        raise ConfigurationError(
+            f"resign_min_games={settings.resign_min_games} control games never fit into "
+            f"resign_window_games={settings.resign_window_games}, so no player would resign; set it to at most that"
+        )
     return ResignationCalibration(
         false_rate=settings.selfplay.resign_false_rate,
         highest=settings.search.resign_threshold if may_resign else NEVER,

@@ -48,10 +48,22 @@ def test_a_learner_of_values_plays_without_a_tree_or_with_one():
     assert built(SYNC).selfplay.sync
 
 
+def test_control_games_are_needed_only_where_players_may_resign():
+    without = {"search.resign_control_share": "0"}
+    assert built(without).search.resign_threshold == -1.0
+    for game, settings in (("tic_tac_toe", TD), ("chinese_checkers_star37", {})):
+        preset = Experiment(game, "tiny", settings={**settings, **without, "search.resign_threshold": "-0.9"}).build_preset()
+        assert preset.search.resign_control_share == 0.0
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"selfplay.mode": "afterstates"}, "learns from searched positions"),
+        (
+            {"search.resign_threshold": "-0.9", "search.resign_control_share": "0"},
+            "no player would resign; set a share such as 0.1",
+        ),
         ({**TD, "gate.simulations": "0"}, "want at least 1"),
         ({"gate.opening_plies": "9"}, "set gate.opening_plies to at most 8"),
         ({**TD, "gate.mode": "watch"}, "no version would be measured; set gate.watch_of=time"),

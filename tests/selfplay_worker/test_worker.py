@@ -17,6 +17,7 @@ from selfplay_worker.worker import SelfPlay
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.played import FULL_SEARCH, REDUCED, WOULD_RESIGN
 from zerofleet.contracts.records import decode_record, validate
+from zerofleet.errors import ConfigurationError
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.search import Leaves, SearchBlock
 from zerofleet.search.afterstates.settings import AfterstateSettings
@@ -277,6 +278,22 @@ async def test_a_worker_that_waits_for_its_server_stops_on_request(
     promotions.promote(1)
     async with working(game, changed(settings, drain="finish", grace_s=0.2), evaluator, stream, promotions):
         await evaluator.until_asked()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"search": {"resign_control_share": 0.0}}, "search.resign_control_share=0 leaves no games to calibrate"),
+        ({"resign_window_games": 39}, "resign_min_games=40 control games never fit into resign_window_games=39"),
+    ],
+)
+def test_a_resignation_that_would_never_take_place_is_refused(
+    game: Game, settings: WorkerSettings, stream: Any, evaluator: Any, changes: Any, message: str
+) -> None:
+    never = changed(settings, **changes)
+    SelfPlay(game, never, evaluator=evaluator, stream=stream)  # without resignation they have no effect
+    with pytest.raises(ConfigurationError, match=message):
+        SelfPlay(game, changed(never, search={"resign_threshold": -0.9}), evaluator=evaluator, stream=stream)
 
 
 async def test_players_resign_once_control_games_allow_it(

@@ -11,8 +11,9 @@ from games.core import Game
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Q_KINDS, GateSettings, Preset, SelfPlaySettings
 from zerofleet.presets.learners import LEARNERS, LearnerDeclaration, declared, settings_of
+from zerofleet.search import SearchSettings
 
-__all__ = ["require_agreement", "require_one_game", "require_openings"]
+__all__ = ["has_resignation", "require_agreement", "require_control_games", "require_one_game", "require_openings"]
 
 
 def require_agreement(chosen: Preset) -> None:
@@ -89,6 +90,20 @@ def require_openings(gate: GateSettings, game: Game) -> None:
         raise ConfigurationError(
             f"gate.opening_plies={gate.opening_plies} ends every game of {spec.name}, which has at most {spec.max_plies} plies:"
             f" no match could be played; set gate.opening_plies to at most {spec.max_plies - 1}, better to a few"
+        )
+
+
+def has_resignation(game: Game, search: SearchSettings, selfplay: SelfPlaySettings) -> bool:
+    """Return whether players may resign: in games of two players, with a tree and a threshold above -1."""
+    return game.spec().num_players == 2 and selfplay.mode == "search" and search.resign_threshold > -1.0
+
+
+def require_control_games(game: Game, search: SearchSettings, selfplay: SelfPlaySettings) -> None:
+    """Raise `ConfigurationError` for resignation without control games: its threshold would never be calibrated."""
+    if has_resignation(game, search, selfplay) and search.resign_control_share == 0.0:
+        raise ConfigurationError(
+            f"search.resign_control_share=0 leaves no games to calibrate search.resign_threshold={search.resign_threshold} on, "
+            "so no player would resign; set a share such as 0.1, or search.resign_threshold=-1"
         )
 
 

@@ -34,7 +34,7 @@ from games.errors import GameError
 from zerofleet.contracts.plain_files import read_plain
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import PRESETS, Preset, preset
-from zerofleet.presets.agreement import require_agreement, require_openings
+from zerofleet.presets.agreement import require_agreement, require_control_games, require_openings
 from zerofleet.presets.devices import check_devices
 from zerofleet.presets.learners import own_settings
 from zerofleet.presets.lists import is_list, parse_list
@@ -116,6 +116,7 @@ class Experiment:
             found = found.model_copy(update={"own_learner": changed.get(found.train.learner, own())})
         require_agreement(found)
         require_openings(found.gate, game)
+        require_control_games(game, found.search, found.selfplay)
         return found
 
 
