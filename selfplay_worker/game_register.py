@@ -19,6 +19,8 @@ from prometheus_client import Counter
 from selfplay_worker.diagnostics import ENDINGS, Diagnostics, Figures
 from selfplay_worker.resignation import ResignationCalibration
 from selfplay_worker.settings import WorkerSettings
+from zerofleet.contracts.naming import MAX_RECORD_BYTES
+from zerofleet.contracts.played import without_searches
 from zerofleet.contracts.records import encode_record, new_uid
 from zerofleet.search import PlayedGame
 from zerofleet.telemetry import metrics, tracing
@@ -61,6 +63,7 @@ class GameRegister:
         self._incarnation = settings.incarnation or (1 if self._sync else secrets.randbits(63))
         self._resignation = resignation
         self._diagnostics = Diagnostics()
+        self._has_told_of_length = False
         self._log = structlog.get_logger().bind()  # for lines of every game: an unbound logger is made anew for each
         self._wins = {outcome: metrics.WINS_IN_ONE.labels(outcome=outcome) for outcome in ("taken", "overlooked")}
         self._samples = {weight: metrics.SELFPLAY_SAMPLES.labels(weight=weight) for weight in ("full", "reduced")}
@@ -89,7 +92,10 @@ class GameRegister:
         return tracing.begin("game", game_uid=uid, worker=self._worker, version=version)
 
     def finish(self, ticket: Ticket, played: PlayedGame) -> FinishedGame:
-        """Close a game that was played to its end; return its record for the stream."""
+        """Close a game that was played to its end; return its record for the stream.
+
+        A record that the stream would refuse for its length stores the moves in place of their searches; the first is logged.
+        """
         self._resignation.finished(ticket.number, played)
         metrics.GAMES_ACTIVE.dec()
         outcome = outcome_of(played.scores)
@@ -98,7 +104,17 @@ class GameRegister:
         tracing.note(ticket.span, plies=len(played.moves), outcome=outcome)
         ticket.span.end()
         payload = encode_record(played, worker_id=self._worker, uid=ticket.uid)
+        if len(payload) > MAX_RECORD_BYTES:
+            self._tell_of_length(ticket, played, len(payload))
+            payload = encode_record(without_searches(played), worker_id=self._worker, uid=ticket.uid)
         return FinishedGame(ticket.uid, payload, traceparent=tracing.traceparent(ticket.span))
+
+    def _tell_of_length(self, ticket: Ticket, played: PlayedGame, size_bytes: int) -> None:
+        """Log the first game that is too long for its searches."""
+        if not self._has_told_of_length:
+            self._has_told_of_length = True
+            why = f"a record has at most {MAX_RECORD_BYTES} bytes; the policy targets of such games are the moves played"
+            self._log.warning("game.too_long", game_uid=ticket.uid, plies=len(played.moves), size_bytes=size_bytes, why=why)
 
     def _count(self, played: PlayedGame, outcome: str) -> None:
         labels = played.game.spec().name, outcome

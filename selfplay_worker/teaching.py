@@ -6,7 +6,6 @@ Positions with a single legal move are not samples, nor are the random plies of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from games.core import Game, State
 from selfplay_worker.openings import random_opening
 from zerofleet.agents import Agent, AgentMaker, PolicyAgent, make_agent
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
-from zerofleet.contracts.played import FULL_SEARCH
+from zerofleet.contracts.played import FULL_SEARCH, without_searches
 from zerofleet.contracts.records import encode_record
 from zerofleet.presets.warm_start import NumberedGame, WarmStartSettings, game_of, seatings_of
 from zerofleet.search import EXTERNAL, PlayedGame, SearchedMove
@@ -80,8 +79,7 @@ class Teachers:
         names = [self._agents[agent].name for agent in numbered.agents]
         payload = encode_record(played, worker_id=worker_id, uid=numbered.uid, agents=names)
         if len(payload) > MAX_RECORD_BYTES:
-            made = tuple(one_hot(move.ply, int(played.moves[move.ply])) for move in played.searched)
-            payload = encode_record(replace(played, searched=made), worker_id=worker_id, uid=numbered.uid, agents=names)
+            payload = encode_record(without_searches(played), worker_id=worker_id, uid=numbered.uid, agents=names)
         return payload
 
     def _move(

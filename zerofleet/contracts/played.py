@@ -6,7 +6,7 @@ Axes: n actions, m actions of a pool, P players; of a whole game M searches, N a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import overload
 
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "SearchedMove",
     "Searches",
     "starts",
+    "without_searches",
 ]
 
 FULL_SEARCH = 1  # MoveFlag.MOVE_FLAG_FULL_SEARCH
@@ -163,3 +164,16 @@ class PlayedGame:
     tag: object  # as passed to `begin`
     learner_seat: int | None = None  # seat from whose moves a learner of values learns; None: every seat of a model
     agents: tuple[str, ...] = ()  # names of the agents by seat, empty for models; empty: there are none
+
+
+def without_searches(played: PlayedGame) -> PlayedGame:
+    """Return a game whose searched moves list only the move that was played, as if it had all the visits.
+
+    For games whose record would be too long with their searches.
+    """
+    alone = np.ones(1, dtype=np.int32)
+    moves = (
+        replace(move, actions=played.moves[move.ply : move.ply + 1], visits=alone, target=np.empty(0, dtype=np.uint16))
+        for move in played.searched
+    )
+    return replace(played, searched=tuple(moves))
