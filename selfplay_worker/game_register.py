@@ -2,8 +2,8 @@
 
 The seed of a game is a hash of (run seed, worker, incarnation, number) and part of its record: any game can be replayed.
 Each process draws its own incarnation, so a restarted worker does not repeat its first games. With `selfplay.sync` the version
-takes the place of the number and incarnations are equal: a restarted worker plays the same game with the same version again,
-under the same uid.
+takes the place of the number, and worker and incarnation are constants: a restarted worker plays the same game with the same
+version again, under the same uid, and so does the worker of another run with the same seed.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from zerofleet.telemetry import metrics, tracing
 __all__ = ["FinishedGame", "GameRegister", "Ticket", "game_seed"]
 
 _OUTCOMES = ("first_player", "second_player", "third_player", "fourth_player", "fifth_player", "sixth_player")
+
+_ONE_WORKER = "worker"  # in place of a name, which may hold host and process: with `selfplay.sync` there is one worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class GameRegister:
 
     def __init__(self, settings: WorkerSettings, resignation: ResignationCalibration) -> None:
         self._worker = settings.name
+        self._seeded_by = _ONE_WORKER if settings.selfplay.sync else settings.name
         self._run_seed = settings.run_seed
         self._sync = settings.selfplay.sync
         self._incarnation = settings.incarnation or (1 if self._sync else secrets.randbits(63))
@@ -79,10 +82,10 @@ class GameRegister:
         number = self._resignation.started()
         metrics.GAMES_ACTIVE.inc()
         counted = version if self._sync else number
-        uid = new_uid(self._run_seed, self._worker, counted, self._incarnation)
+        uid = new_uid(self._run_seed, self._seeded_by, counted, self._incarnation)
         return Ticket(
             number=number,
-            seed=game_seed(self._run_seed, self._worker, self._incarnation, counted),
+            seed=game_seed(self._run_seed, self._seeded_by, self._incarnation, counted),
             uid=uid,
             version=version,
             span=self._span(uid, version) if tracing.chosen(uid) else tracing.NO_SPAN,

@@ -44,15 +44,15 @@ async def test_one_game_is_played_with_each_version(
     assert played == [[version, version] for version in range(1, GAMES + 1)]
 
 
-async def test_a_restarted_worker_repeats_the_game_of_its_version(
+async def test_a_restarted_worker_repeats_the_game_of_its_version_also_in_another_process(
     game: Game, settings: WorkerSettings, make_stream: Callable[[], Any], evaluator: Any, make_promotions: Callable[[], Any]
 ) -> None:
     evaluator.served = {4}
     found = []
-    for _ in range(2):
+    for worker in ("host-17", "host-18"):
         stream, promotions = make_stream(), make_promotions()
         promotions.promote(4)
-        sync = changed(settings, selfplay=SYNC, incarnation=0)
+        sync = changed(settings, selfplay=SYNC, incarnation=0, worker_id=worker)
         async with working(game, sync, evaluator, stream, promotions):
             await stream.until(1)
         found.append({uid: list(decode_record(payload).moves) for uid, payload in stream.published.items()})
