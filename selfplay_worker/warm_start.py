@@ -33,7 +33,8 @@ __all__ = ["WarmStart"]
 LOOK_EVERY_S = 0.2
 """Polling interval while other workers play the last games."""
 AGAIN_AFTER_S = 900.0
-"""Wait for a champion after all games are in the stream. Then games may be lost: all are replayed; duplicates count once."""
+"""First wait for a champion after all games are in the stream. Then games may be lost: all are replayed; duplicates count once.
+Each further wait is twice as long, since training may also be slow."""
 
 log = structlog.get_logger()
 
@@ -72,7 +73,7 @@ class WarmStart:
         first = zlib.crc32(self._settings.name.encode())
         self._shares = shares = Shares(RunPaths(self._settings.run_dir).warm_start, wanted, first=first)
         log.info("warm_start.begun", agents=self._settings.warm_start.agents, games=wanted, played=shares.finished)
-        threads = ThreadPoolExecutor(parallel, thread_name_prefix="agents")
+        threads, wait_s = ThreadPoolExecutor(parallel, thread_name_prefix="agents"), AGAIN_AFTER_S
         try:
             while not self._ended:
                 async with asyncio.TaskGroup() as group:
@@ -83,10 +84,11 @@ class WarmStart:
                 log.info("warm_start.played", games=shares.finished)
                 if meanwhile is not None:
                     await meanwhile()
-                await self._until_champion()
+                await self._until_champion(wait_s)
                 if not self._ended:
-                    log.warning("warm_start.again", why="there is no champion yet: games may have been lost")
+                    log.warning("warm_start.again", waited_s=wait_s, why="there is no champion yet: games may have been lost")
                     shares.forget()
+                    wait_s *= 2.0
         finally:
             self._is_left = True
             await in_daemon_thread(threads.shutdown)  # agents end their moves; the event loop does not wait
@@ -95,9 +97,9 @@ class WarmStart:
     def _ended(self) -> bool:
         return self._stop.no_new_games or self._adopted.version > 0
 
-    async def _until_champion(self) -> None:
+    async def _until_champion(self, wait_s: float) -> None:
         try:
-            async with asyncio.timeout(AGAIN_AFTER_S), self._stop.interruptible():
+            async with asyncio.timeout(wait_s), self._stop.interruptible():
                 await self._adopted.available()
         except TimeoutError:
             return

@@ -134,6 +134,24 @@ async def test_games_are_replayed_with_their_uids_when_no_champion_comes_also_af
     assert len(stream.published) == GAMES
 
 
+async def test_each_wait_before_the_games_are_replayed_is_twice_as_long_as_the_one_before(
+    game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    waited, until_champion = asyncio.Event(), warm_start_module.WarmStart._until_champion
+
+    async def pass_thrice(self: Any, wait_s: float) -> None:
+        waits.append(wait_s)
+        if len(waits) == 4:
+            waited.set()
+            await until_champion(self, wait_s)
+
+    monkeypatch.setattr(warm_start_module.WarmStart, "_until_champion", pass_thrice)
+    async with working(game, warm, stream, evaluator, promotions):
+        await waited.wait()
+    assert waits == [900.0, 1800.0, 3600.0, 7200.0]
+
+
 async def test_games_waiting_for_the_stream_at_the_end_are_published(
     game: Game, warm: WorkerSettings, stream: Any, evaluator: Any, promotions: Any
 ) -> None:
