@@ -54,6 +54,12 @@ def test_a_game_without_a_tree_is_a_valid_record_with_the_choice_behind_every_mo
                 assert (read.search.behaviour[row], read.search.flags[row]) == (1, 0)
 
 
+def test_a_game_of_the_model_against_itself_makes_no_generator(monkeypatch):
+    block = AfterstateBlock(GAME, AfterstateSettings(), slots=1)
+    monkeypatch.delattr(np.random, "default_rng")
+    block.begin(0, seed=1, versions=[7, 7])
+
+
 def test_a_game_depends_on_its_seed_and_not_on_its_neighbours():
     settings = AfterstateSettings(temperature=0.5)
     together = {one.seed: one.moves.tolist() for one in played(settings)}

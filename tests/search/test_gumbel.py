@@ -34,6 +34,12 @@ def test_visits_follow_the_published_schedule(case):
     assert table[considered].tolist() == schedule
 
 
+def test_the_blocks_of_one_budget_share_their_schedule_which_cannot_be_changed():
+    table = considered_visits(4, 50)
+    assert considered_visits(4, 50) is table
+    assert not table.flags.writeable
+
+
 def test_phases_halve_the_actions_until_two_are_left():
     _, _, schedule = SCHEDULES["sixteen in two hundred"]
     block = searched_block(CONNECT_FOUR, SearchSettings(simulations=42, root_policy="gumbel", gumbel_considered=4), [()])

@@ -7,6 +7,7 @@ scheduled as in its published code, by a table of the visits that the next consi
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,14 @@ __all__ = ["considered_visits", "gumbel_select", "improved_policy", "logit", "po
 _TINY = 1e-8  # keeps the logarithm of a prior that was rounded to zero finite
 
 
+@lru_cache(maxsize=8)  # a search of one position allocates a block, and with it the table, for each move
 def considered_visits(most_considered: int, most_simulations: int) -> np.ndarray:
-    """Return int32 [most_considered + 1, most_simulations]: row m, column t is the number of visits that the action of
-    simulation t must already have, if m actions are considered initially."""
+    """Return int32 [most_considered + 1, most_simulations], read-only: row m, column t is the number of visits that the action
+    of simulation t must already have, if m actions are considered initially."""
     table = np.zeros((most_considered + 1, most_simulations), dtype=np.int32)
     for considered in range(1, most_considered + 1):
         table[considered] = _schedule(considered, most_simulations)
+    table.flags.writeable = False
     return table
 
 

@@ -99,7 +99,8 @@ class AfterstateBlock:
         arena.status[slot] = PLAYING
         self._seated[slot] = self._opponents.of_game(seed)
         self._ways[slot] = {}
-        self._luck[slot] = np.random.default_rng([seed, _STREAM])
+        if self._seated[slot].choose is not None:
+            self._luck[slot] = np.random.default_rng([seed, _STREAM])
         self._seeds[slot], self._openings[slot], self._tags[slot] = seed, len(opening), tag
         self.set_versions(slot, versions)
         self._first_versions[slot] = tuple(arena.versions[slot].tolist())

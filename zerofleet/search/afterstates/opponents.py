@@ -68,5 +68,7 @@ class Opponents:
 
     def of_game(self, seed: int) -> Opponent:
         """Return the opponent in the game with this seed."""
+        if len(self.known) == 1:
+            return self.known[0]
         drawn = float(np.random.default_rng([seed, _STREAM]).random())
         return self.known[min(int(np.searchsorted(self._ends, drawn, side="right")), len(self.known) - 1)]
