@@ -124,6 +124,7 @@ def create_app(
         await tables.aclose()
         await studies.aclose()
         await asked.aclose()
+        await servers.aclose()
         catalogue.close()
 
     return Starlette(

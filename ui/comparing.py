@@ -23,7 +23,6 @@ from ui.endpoints import Endpoint, Parameter, moves_in
 from ui.model_servers import ModelServers
 from ui.numbers import number_of
 from zerofleet.errors import InvalidRequest
-from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.chosen_positions import (
     DEFAULT_POSITIONS,
     MOST_POSITIONS,
@@ -83,7 +82,7 @@ class Comparisons:
         """Return the comparison of a wish, computed unless it is kept.
 
         Raises `InvalidRequest`, `IllegalMove`, `RunDirectoryError`, `ModelNotFound`, `CorruptModel`, `Unavailable`.
-        Cancellation: it ends, a server without another user is stopped, and nothing is kept.
+        Cancellation: it ends, and nothing is kept.
         """
         weights = await asyncio.to_thread(_weights, wish)
         wish = await asyncio.to_thread(_pinned, wish)
@@ -105,8 +104,8 @@ class Comparisons:
                 return await compare_opinions(chosen, (local, local), wish.versions, seed=seed)
             networks = []
             for version in wish.versions:
-                address = await stack.enter_async_context(self._servers.serving(wish.run, version))
-                networks.append(Network(await stack.enter_async_context(evaluating(address, wish.run.game)), SERVER))
+                evaluator = await stack.enter_async_context(self._servers.serving(wish.run, version))
+                networks.append(Network(evaluator, SERVER))
             return await compare_opinions(chosen, networks, wish.versions, seed=seed)
 
 

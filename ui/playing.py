@@ -16,8 +16,9 @@ from games.positions import changed_parameters
 from ui.catalogue import Catalogue
 from ui.endpoints import MOST_TEXT, Endpoint, Parameter, StrictValue, read_body
 from ui.event_stream import streamed
+from ui.seats import Seats
 from ui.setting_up import DrawnPosition
-from ui.tables import Seats, Snapshot, Table, Tables
+from ui.tables import Snapshot, Table, Tables
 from ui.thinking import expected_line, thinking_events
 from zerofleet.library.game_list import GameFactsList, available_games
 from zerofleet.library.hints import Outlook

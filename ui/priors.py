@@ -1,8 +1,8 @@
 """Endpoint of the priors of a model at a position of a stored game: records hold visits and targets, and no priors.
 
 The model evaluates in an inference server, in the view of the seat to move: the run's own if it serves the version, since there
-is one request, else one as for a study. The few searches of one simulation that are kept hold that server between two requests,
-and take no place of a tree that a person has open.
+is one request, else one as for a study. The few searches of one simulation that are kept take no place of a tree that a person
+has open.
 """
 
 from __future__ import annotations

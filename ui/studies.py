@@ -29,7 +29,7 @@ from ui.faults import shown_fault
 from ui.model_servers import ModelServers
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.evaluators.opening import evaluating
+from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis, SearchSettings
 from zerofleet.search.block import LAST_SEED
@@ -69,7 +69,7 @@ class Study:
     """One position with its tree."""
 
     def __init__(self, played: SeatedGame, search: WatchedSearch, title: str, resources: contextlib.AsyncExitStack) -> None:
-        """Begin the search of a position that no move changes; `resources` are what it needs, closed with the study."""
+        """Begin the search of a position that no move changes; `resources` are what it needs, closed at its end."""
         self.id = secrets.token_urlsafe(16)
         self.played = played
         self.search = search
@@ -107,14 +107,15 @@ class Study:
         yield await self.search.analysis()
 
     async def aclose(self) -> None:
-        """End the search, and give back what it needs."""
+        """End the search."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        await self._resources.aclose()
+        await self._resources.aclose()  # a search that had not begun has not
 
     async def _run(self) -> None:
         try:
-            await self.search.run()
+            async with self._resources:
+                await self.search.run()
         except (ZerofleetError, GameError) as error:
             self.fault = f"the search ended early: {error}"
         except Exception as error:
@@ -149,14 +150,14 @@ class Studies:
         game = wish.played.game
         await asyncio.to_thread(_require_turn, wish)
         async with contextlib.AsyncExitStack() as stack:
-            address, version, title = None, 1, "no model: uniform priors, and value 0 before the end"
+            evaluator: Evaluator = UniformEvaluator(game.spec().num_players, game.spec().num_actions)
+            version, title = 1, "no model: uniform priors, and value 0 before the end"
             if wish.model != NO_MODEL:
                 if wish.run is None or not is_model(wish.model):
                     raise InvalidRequest(f"{wish.model!r}: choose a run with champion or model:N, or the model {NO_MODEL}")
                 version = await asyncio.to_thread(version_of, wish.model, wish.run.paths, game)
-                address = await stack.enter_async_context(self._servers.serving(wish.run, version, once=self._once))
+                evaluator = await stack.enter_async_context(self._servers.serving(wish.run, version, once=self._once))
                 title = f"champion {version}" if wish.model == "champion" else f"model {version}"
-            evaluator = await stack.enter_async_context(evaluating(address, game))
             settings = SearchSettings.for_analysis(game.spec(), wish.simulations)
             if settings.information != "open":
                 settings = settings.model_copy(update={"information": wish.information})

@@ -2,7 +2,8 @@
 
 A table belongs to the browser that holds its id. The opponent replies in a task, so that a request returns at once; `wait`
 returns after the reply. The rules run in threads, where their first use compiles them; a reader takes a snapshot, which no
-move changes. Models are asked through an inference server, which the tables of the run share.
+move changes. Models are asked through an inference server, which the tables of the run share and use for
+the time of a question alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import structlog
 
 from games.core import Game, State
@@ -25,18 +25,16 @@ from ui.event_stream import LOOK_EVERY_S
 from ui.faults import shown_fault
 from ui.model_servers import ModelServers
 from ui.searches import Searches
+from ui.seats import InUse, Seats, seated
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
-from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.hints import Outlook, outlook_of
-from zerofleet.library.opponents import AgentOpponent, ModelOpponent, no_model
+from zerofleet.library.opponents import AgentOpponent, ModelOpponent
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis
 from zerofleet.search.block import LAST_SEED
-from zerofleet.search.settings import default_simulations
 from zerofleet.search.watched import WatchedSearch
-from zerofleet.supervisor.entrants import Entrants, entrants, is_model, model_of, serving_agent, version_of
 
-__all__ = ["Seats", "Snapshot", "Table", "Tables", "UnknownTable", "Watched"]
+__all__ = ["Snapshot", "Table", "Tables", "UnknownTable", "Watched"]
 
 _SEEDS = LAST_SEED + 1  # so many that no player can try all deals for the one with the own hand
 
@@ -45,26 +43,6 @@ log = structlog.get_logger()
 
 class UnknownTable(ModelNotFound):
     """Id of no table: it never existed, or it ended to make room for another."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seats:
-    """Wish of the person who opens a table."""
-
-    opponent: str
-    """champion, model:N or an agent."""
-    seat: int
-    """Seat of the person, from 0."""
-    simulations: int | None
-    """Simulations per move of a model; None is the default of the game."""
-    seed: int | None = None
-    """Seed of the deal and of the opponent's choices; None draws one."""
-    seconds: float | None = None
-    """Wall-clock time per move of a model, in place of simulations; None for no budget of time."""
-    moves: str = ""
-    """Moves from the start to the position where play begins; only with perfect information."""
-    start: State | None = None
-    """Drawn position in place of the start, before the moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +84,16 @@ class Table:
         played: SeatedGame,
         opponent: ModelOpponent | AgentOpponent,
         searches: Searches,
-        resources: contextlib.AsyncExitStack,
+        in_use: InUse = contextlib.nullcontext,
     ) -> None:
-        """Create it; `searches` run hints without a model, `resources` are what the opponent needs, closed with the table."""
+        """Create it; `searches` run hints without a model, `in_use` is entered for each question to the opponent."""
         self.id = secrets.token_urlsafe(16)
         self.played = played
         self.opponent = opponent
         self.fault = ""
         """Error of the opponent's last move; empty for none."""
         self._searches = searches
-        self._resources = resources
+        self._in_use = in_use
         self._reply: asyncio.Task[None] | None = None
         self._changed = 0
         self._is_changing = False
@@ -202,8 +180,7 @@ class Table:
             if not await asyncio.to_thread(lambda: played.is_turn):
                 raise InvalidRequest("there is a hint only when it is your turn")
             if isinstance(self.opponent, ModelOpponent):
-                with self._watching(played, is_hint=True) as began:
-                    return played, await self.opponent.analyse(played.moves, seed=played.seed, start=played.start, began=began)
+                return played, await self._analysed(self.opponent, played)
             return played, await self._searches.run(lambda: outlook_of(played.game, played.state()))
         finally:
             self._is_advising = False
@@ -234,12 +211,11 @@ class Table:
                     await watched.ended.wait()
 
     async def aclose(self) -> None:
-        """End the opponent's move, and give back what it needs."""
+        """End the opponent's move."""
         self._is_closed = True
         if self._reply is not None:
             self._reply.cancel()
             await asyncio.gather(self._reply, return_exceptions=True)
-        await self._resources.aclose()
 
     async def _change(self, act: Callable[[SeatedGame], None]) -> None:
         """Carry out a change on a copy in a thread, then let the opponent reply, if it is to move."""
@@ -279,10 +255,17 @@ class Table:
 
     async def _chosen(self, played: SeatedGame) -> int:
         """Return the move of the seat that is to move."""
-        if not isinstance(self.opponent, ModelOpponent):
-            return await self.opponent.choose(played.moves, seed=played.seed, start=played.start)
-        with self._watching(played, is_hint=False) as began:
-            return await self.opponent.choose(played.moves, seed=played.seed, start=played.start, began=began)
+        async with self._in_use():
+            if not isinstance(self.opponent, ModelOpponent):
+                return await self.opponent.choose(played.moves, seed=played.seed, start=played.start)
+            with self._watching(played, is_hint=False) as began:
+                return await self.opponent.choose(played.moves, seed=played.seed, start=played.start, began=began)
+
+    async def _analysed(self, adviser: ModelOpponent, played: SeatedGame) -> RootAnalysis:
+        """Return the search of a hint."""
+        async with self._in_use():
+            with self._watching(played, is_hint=True) as began:
+                return await adviser.analyse(played.moves, seed=played.seed, start=played.start, began=began)
 
     @contextlib.contextmanager
     def _watching(self, played: SeatedGame, *, is_hint: bool) -> Iterator[Callable[[WatchedSearch], None]]:
@@ -339,9 +322,9 @@ class Tables:
         seed = secrets.randbelow(_SEEDS) if seats.seed is None else seats.seed
         played = SeatedGame(game, seat=seats.seat, seed=seed, start=seats.start)
         played.moves = await asyncio.to_thread(first_moves, game, seats.moves, seed=seed, start=seats.start)
-        async with contextlib.AsyncExitStack() as stack:
-            opponent = await self._opponent(stack, game, seats, run, seed)
-            table = Table(played, opponent, self._searches, stack.pop_all())
+        opponent, in_use = await seated(seats, game, run, seed, self._servers, self._searches)
+        async with in_use():  # a server that cannot start is refused here, and the first move does not wait for it
+            table = Table(played, opponent, self._searches, in_use)
         self._tables[table.id] = table
         await table.begin()
         while len(self._tables) > self._most:
@@ -355,39 +338,8 @@ class Tables:
         self._tables.clear()
         await asyncio.gather(*(table.aclose() for table in tables))
 
-    async def _opponent(
-        self, stack: contextlib.AsyncExitStack, game: Game, seats: Seats, run: OpenRun | None, seed: int
-    ) -> ModelOpponent | AgentOpponent:
-        if not is_model(seats.opponent):
-            _require_no_budget(seats)
-            found = await asyncio.to_thread(_entrants, seats.opponent, game, run)
-            agent = await stack.enter_async_context(serving_agent(found, game))
-            return AgentOpponent(game, agent, np.random.default_rng(seed), in_thread=self._searches.run)
-        if run is None:
-            raise InvalidRequest(f"{seats.opponent} is a model: choose the run that it belongs to, or an agent such as random")
-        version = await asyncio.to_thread(version_of, seats.opponent, run.paths, game)
-        address = await stack.enter_async_context(self._servers.serving(run, version))
-        evaluator = await stack.enter_async_context(evaluating(address, game))
-        simulations = default_simulations(game.spec()) if seats.simulations is None else seats.simulations
-        return ModelOpponent(
-            game, evaluator, name=seats.opponent, version=version, simulations=simulations, limit_s=seats.seconds
-        )
-
 
 def _changed(act: Callable[[SeatedGame], None], played: SeatedGame) -> bool:
     """Carry out a change; return whether the opponent is to move after it."""
     act(played)
     return played.awaits_others
-
-
-def _require_no_budget(seats: Seats) -> None:
-    """Raise `InvalidRequest` for a budget of an agent, which would have no effect."""
-    for name, given in (("simulations", seats.simulations), ("seconds", seats.seconds)):
-        if given is not None:
-            raise InvalidRequest(f"{name}={given}: {no_model(seats.opponent)}; leave {name} out")
-
-
-def _entrants(name: str, game: Game, run: OpenRun | None) -> Entrants:
-    if run is None and model_of(name):  # else one would be looked for outside of these pages
-        raise InvalidRequest(f"{name} plays with a model: choose the run that it belongs to")
-    return entrants([name], game, None if run is None else run.paths.root, note=lambda text: None)

@@ -10,11 +10,10 @@ import pytest
 
 import games
 from games.positions import new_state
-from ui.catalogue import Catalogue
-from ui.model_servers import ModelServers
 from ui.playing import _view
 from ui.searches import Searches
-from ui.tables import Seats, Table, Tables
+from ui.seats import Seats
+from ui.tables import Table, Tables
 from zerofleet.errors import Overloaded
 from zerofleet.library.hints import Outlook
 from zerofleet.library.seated_game import SeatedGame
@@ -144,36 +143,6 @@ async def test_an_agent_with_a_model_needs_a_run_of_these_pages(client, runs, mo
     answer = await client.post("/api/v1/tables", json={"game": "tic_tac_toe", "opponent": "mcts:5,model=champion"})
     assert answer.status_code == 400
     assert "choose the run that it belongs to" in answer.text
-
-
-async def test_tables_of_one_run_share_a_server_that_stops_with_the_last(monkeypatch, runs):
-    closed = []
-
-    class Server:
-        def __init__(self, paths, game):
-            self.asked = []
-
-        async def address(self, versions, *, in_use, once):
-            self.asked.append((versions, in_use, once))
-            return self
-
-        async def aclose(self):
-            closed.append(self)
-
-    monkeypatch.setattr("ui.model_servers.KeptServer", Server)
-    catalogue = Catalogue(runs, None)
-    servers, run = ModelServers(), catalogue.get("golden")
-    async with servers.serving(run, 1) as first:
-        async with servers.serving(run, 2) as second:
-            assert second is first
-        async with servers.serving(run, 3, once=True):
-            pass
-        assert first.asked == [({1}, {1}, False), ({2}, {1, 2}, False), ({3}, {1, 3}, True)]
-        assert closed == []
-    assert closed == [first]
-    async with servers.serving(run, 1) as later:
-        assert later is not first
-    catalogue.close()
 
 
 async def test_a_resignation_ends_the_game(client):

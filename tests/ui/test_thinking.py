@@ -38,7 +38,7 @@ class Gated(UniformEvaluator):
 
 def table_with(evaluator, *, seat: int) -> Table:
     opponent = ModelOpponent(GAME, evaluator, name="champion", version=1, simulations=400)
-    return Table(SeatedGame(GAME, seat=seat, seed=0), opponent, Searches(1), contextlib.AsyncExitStack())
+    return Table(SeatedGame(GAME, seat=seat, seed=0), opponent, Searches(1))
 
 
 async def first(events):
@@ -92,7 +92,7 @@ async def test_a_budget_of_seconds_is_shown_as_it_passes_and_ends_move_and_hint_
 
     gate = Slow(3)
     opponent = ModelOpponent(GAME, gate, name="champion", version=1, simulations=0, limit_s=2.0, clock=lambda: now_s)
-    table = Table(SeatedGame(GAME, seat=1, seed=0), opponent, Searches(1), contextlib.AsyncExitStack())
+    table = Table(SeatedGame(GAME, seat=1, seed=0), opponent, Searches(1))
     await table.begin()
     async with contextlib.aclosing(thinking_events(table)) as events:
         seen = [(await anext(events))[1]]
@@ -113,7 +113,7 @@ async def test_a_budget_of_seconds_is_shown_as_it_passes_and_ends_move_and_hint_
 @pytest.mark.slow
 async def test_a_closed_table_ends_a_search_by_time():
     opponent = ModelOpponent(GAME, Gated(2), name="champion", version=1, simulations=0, limit_s=60.0)
-    table = Table(SeatedGame(GAME, seat=1, seed=0), opponent, Searches(1), contextlib.AsyncExitStack())
+    table = Table(SeatedGame(GAME, seat=1, seed=0), opponent, Searches(1))
     await table.begin()
     await first(thinking_events(table))
     await table.aclose()
@@ -153,7 +153,7 @@ async def test_a_model_searches_from_a_drawn_position():
     stones = drawings_of(game).stones(games.new_state(game))
     start = read_drawing(game, drawings_of(game), {**{c: s for c, s in stones.items() if c != "I5"}, "E5": 1}, 1)
     opponent = ModelOpponent(game, UniformEvaluator(2), name="champion", version=1, simulations=4)
-    table = Table(SeatedGame(game, seat=0, seed=0, start=start), opponent, Searches(1), contextlib.AsyncExitStack())
+    table = Table(SeatedGame(game, seat=0, seed=0, start=start), opponent, Searches(1))
     await table.begin()
     await table.wait()
     assert (table.fault, len(table.played.moves)) == ("", 1)
@@ -184,7 +184,7 @@ async def test_another_move_after_undo_keeps_the_line_that_was_left():
     luck = np.random.default_rng(0)
     chooser = SimpleNamespace(name="last", choose=lambda game, state, rng: SimpleNamespace(action=games.legal(game, state)[-1]))
     opponent = AgentOpponent(GAME, chooser, luck)
-    table = Table(SeatedGame(GAME, seat=0, seed=0), opponent, Searches(1), contextlib.AsyncExitStack())
+    table = Table(SeatedGame(GAME, seat=0, seed=0), opponent, Searches(1))
     for move in ("b2", "a1"):
         await table.play(move)
         await table.wait()
