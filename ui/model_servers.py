@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import AsyncIterator
 
 from ui.catalogue import OpenRun
@@ -40,12 +39,12 @@ class ModelServers:
         if shared is None:
             shared = self._servers[run] = _Shared(run)
         shared.keep()
-        shared.users[version] += 1
+        shared.users += 1
         try:
-            address = await shared.server.address({version}, in_use=set(shared.users), once=once)
-            yield await shared.evaluator(address)
+            async with shared.server.serving({version}, once=once) as address:
+                yield await shared.evaluator(address)
         finally:
-            shared.users -= Counter((version,))
+            shared.users -= 1
             if not shared.users:
                 shared.end = asyncio.create_task(self._end(run, shared))
 
@@ -68,8 +67,7 @@ class _Shared:
 
     def __init__(self, run: OpenRun) -> None:
         self.server = KeptServer(run.paths, run.game)
-        self.users = Counter[int]()
-        """Users of each version."""
+        self.users = 0
         self.end: asyncio.Task[None] | None = None
         """End after the idle time; None while there are users."""
         self._game = run.game

@@ -129,8 +129,12 @@ def with_a_server() -> list[object]:
     servers.own_server, servers.verify, servers.stored_versions = stand_in, verify, stored_versions  # type: ignore[assignment]
     kept = KeptServer(RunPaths(Path()), make("tic_tac_toe"))
 
+    async def lent() -> str:
+        async with kept.serving({1}) as found:
+            return found
+
     def address() -> str:
-        return background.wait_for(kept.address({1}))
+        return background.wait_for(lent())
 
     def closed() -> str:
         background.wait_for(kept.aclose())

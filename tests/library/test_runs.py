@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
@@ -51,10 +53,11 @@ def test_an_analysis_with_a_number_out_of_range_is_refused_by_its_name(fresh: zf
 
 
 def test_an_analysis_waits_as_long_as_the_caller_allows(fresh: zf.Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def address(run: zf.Run, versions: list[int], *, once: bool) -> str:
-        return "127.0.0.1:1"
+    @contextlib.asynccontextmanager
+    async def serving(run: zf.Run, versions: list[int], *, once: bool) -> AsyncIterator[str]:
+        yield "127.0.0.1:1"
 
-    monkeypatch.setattr(zf.Run, "address", address)
+    monkeypatch.setattr(zf.Run, "serving", serving)
     with pytest.raises(InvalidRequest, match=r"timeout_s=0\.0 is out of range; give seconds above 0, at most 86,400"):
         zf.Model(fresh, 1).analyse("d1", simulations=0, timeout_s=0.0)
     with pytest.raises(Unavailable, match=r"127\.0\.0\.1:1 does not answer"):
@@ -81,10 +84,11 @@ def test_a_version_that_the_runs_own_server_retires_before_the_question_is_asked
                 raise ModelNotFound("version 1 of connect_four_rows5 is not served; served versions: 3, 4")
             return opinion
 
-    async def address(run: zf.Run, versions: list[int], *, once: bool = False) -> str:
-        return "live" if once else "started"
+    @contextlib.asynccontextmanager
+    async def serving(run: zf.Run, versions: list[int], *, once: bool = False) -> AsyncIterator[str]:
+        yield "live" if once else "started"
 
-    monkeypatch.setattr(zf.Run, "address", address)
+    monkeypatch.setattr(zf.Run, "serving", serving)
     monkeypatch.setattr("zerofleet.library.runs.EvaluationClient", Client)
     assert zf.Model(fresh, 1).analyse("d1", simulations=0) == opinion
 

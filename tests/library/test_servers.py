@@ -6,15 +6,18 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import zerofleet as zf
 from games import make
 from games.core import Game
 from zerofleet.errors import ModelNotFound
 from zerofleet.library import servers
 from zerofleet.library.servers import MOST_VERSIONS, KeptServer
 from zerofleet.storage.run_paths import RunPaths
+from zerofleet.storage.runs import RunDirectory
 from zerofleet.supervisor.borrowed import OwnServer
 
 
@@ -73,12 +76,18 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Servers:
     return found
 
 
+async def address(kept: KeptServer, version: int, *, once: bool = False) -> str:
+    """Return the address of a question that has been answered."""
+    async with kept.serving({version}, once=once) as found:
+        return found
+
+
 async def test_a_server_that_died_is_replaced_by_one_with_its_versions(tmp_path: Path, started: Servers) -> None:
     kept = KeptServer(RunPaths(tmp_path), make("tic_tac_toe"))
-    first = await kept.address({1})
-    assert await kept.address({1}) == first
+    first = await address(kept, 1)
+    assert await address(kept, 1) == first
     started.listeners[0].close()  # as when the process is killed
-    second = await kept.address({2})
+    second = await address(kept, 2)
     assert second != first
     assert started.served == [(first, [1]), (second, [1, 2])]
     await kept.aclose()
@@ -86,10 +95,11 @@ async def test_a_server_that_died_is_replaced_by_one_with_its_versions(tmp_path:
 
 async def test_a_server_keeps_the_versions_asked_last_and_those_in_use(tmp_path: Path, started: Servers) -> None:
     kept = KeptServer(RunPaths(tmp_path), make("tic_tac_toe"))
-    for version in range(1, MOST_VERSIONS + 10):
-        await kept.address({version}, in_use={1, version})
-        assert {1, version} <= set(started.served[-1][1])
-    await kept.address({5})
+    async with kept.serving({1}):
+        for version in range(1, MOST_VERSIONS + 10):
+            await address(kept, version)
+            assert {1, version} <= set(started.served[-1][1])
+    await address(kept, 5)
     assert started.served[-1][1] == [1, 5, *range(12, 26)]
     await kept.aclose()
 
@@ -97,13 +107,13 @@ async def test_a_server_keeps_the_versions_asked_last_and_those_in_use(tmp_path:
 async def test_the_runs_own_server_gets_single_requests_alone(tmp_path: Path, started: Servers) -> None:
     kept = KeptServer(RunPaths(tmp_path), make("tic_tac_toe"))
     started.live = {1, 2}
-    assert await kept.address({1}, once=True) == "live"
+    assert await address(kept, 1, once=True) == "live"
     assert not kept.is_started
-    own = await kept.address({1})
+    own = await address(kept, 1)
     assert own != "live"
-    assert await kept.address({1}, once=True) == own
-    assert await kept.address({2}, once=True) == "live"
-    assert await kept.address({2}) == own
+    assert await address(kept, 1, once=True) == own
+    assert await address(kept, 2, once=True) == "live"
+    assert await address(kept, 2) == own
     assert started.served == [(own, [1]), (own, [1, 2])]
     await kept.aclose()
 
@@ -112,14 +122,33 @@ async def test_a_version_that_was_deleted_is_kept_while_it_is_loaded_and_hinders
     tmp_path: Path, started: Servers
 ) -> None:
     kept = KeptServer(RunPaths(tmp_path), make("tic_tac_toe"))
-    first = await kept.address({1})
+    first = await address(kept, 1)
     started.stored.remove(1)
-    await kept.address({2})
-    assert await kept.address({1}) == first
-    started.listeners[0].close()  # as when the process is killed
-    second = await kept.address({3}, in_use={1, 3})
+    await address(kept, 2)
+    assert await address(kept, 1) == first
+    async with kept.serving({1}):
+        started.listeners[0].close()  # as when the process is killed
+        second = await address(kept, 3)
+        assert await address(kept, 3) == second
     assert started.served == [(first, [1]), (first, [1, 2]), (second, [2, 3])]
     with pytest.raises(ModelNotFound):
-        await kept.address({1})
-    assert await kept.address({3}, in_use={1, 3}) == second
+        await address(kept, 1)
     await kept.aclose()
+
+
+def test_a_match_keeps_its_version_while_others_are_asked(
+    tmp_path: Path, started: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=1):
+        pass
+    others = range(2, MOST_VERSIONS + 4)
+
+    async def meet(terms: object, addresses: list[str], **_: object) -> SimpleNamespace:
+        for version in others:
+            async with run.serving([version]) as found:
+                assert [found] == addresses
+        return SimpleNamespace(summary=lambda: started.served[-1][1])
+
+    monkeypatch.setattr("zerofleet.library.matches.meet", meet)
+    with zf.open_run(tmp_path / "run") as run:
+        assert zf.match(zf.Model(run, 1), "random", games=2, progress=False) == [1, *others[3:]]

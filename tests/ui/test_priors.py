@@ -48,7 +48,7 @@ async def test_priors_may_come_from_the_runs_own_server_and_a_tree_does_not(clie
         def __init__(self, paths, game):
             pass
 
-        async def address(self, versions, *, in_use, once):
+        def serving(self, versions, *, once):
             requests.append(once)
             raise Unavailable("there is no server in this test")
 

@@ -112,9 +112,10 @@ async def _match(
         addresses = []
         for one in chosen.runs:
             if (open_run := runs.get(one.run.root.resolve())) is not None:
-                addresses.append(await open_run.address(one.versions))
+                server = open_run.serving(one.versions)
             else:
-                addresses.append(await stack.enter_async_context(served(one.run, played, versions=one.versions)))
+                server = served(one.run, played, versions=one.versions)
+            addresses.append(await stack.enter_async_context(server))
         shown = _lines(terms.max_groups * terms.games_per_group) if progress else _nothing
         return (await meet(terms, addresses, simulations=budget, progress=shown)).summary()
 

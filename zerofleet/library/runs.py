@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +17,7 @@ from games.positions import move_names, parameters_text, read_moves
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.opinions import Opinion
 from zerofleet.contracts.records import GameRecord, decode_record
-from zerofleet.errors import InvalidRequest, ModelNotFound
+from zerofleet.errors import InvalidRequest
 from zerofleet.library import background
 from zerofleet.library.ladder_list import Ladder
 from zerofleet.library.metrics import Metrics, read_metrics
@@ -33,7 +34,7 @@ from zerofleet.service.settings import open_run_store
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.model_store.base import no_such_version
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
-from zerofleet.supervisor.borrowed import champion_version
+from zerofleet.supervisor.borrowed import ask_once, champion_version
 
 __all__ = ["Model", "Run", "StoredGame", "open_run", "require_within"]
 
@@ -113,13 +114,13 @@ class Run:
         """
         return OpenRun(self.path.name, self._paths).gate().ladder
 
-    async def address(self, versions: Sequence[int], *, once: bool = False) -> str:
-        """Return the address of an inference server of those versions; for coroutines in the library's event loop.
+    def serving(self, versions: Sequence[int], *, once: bool = False) -> AbstractAsyncContextManager[str]:
+        """Return a context with the address of an inference server of those versions, in the library's event loop.
 
         `once`: for a single request, which goes to the run's own server if that serves them all.
         Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server that was started stays.
         """
-        return await self._server.address(set(versions), once=once)
+        return self._server.serving(set(versions), once=once)
 
     def close(self) -> None:
         """Stop the inference server, if one was started."""
@@ -186,24 +187,20 @@ class Model:
         return move_names(game, actions, seed), budget, seed
 
     async def _ask(self, moves: list[str], simulations: int, seed: int, *, timeout_s: float) -> Opinion:
-        address = await self.run.address([self.version], once=True)
-        try:
-            return await self._asked(address, moves, simulations, seed, timeout_s=timeout_s)
-        except ModelNotFound:  # the run's own server has retired the version since it was found there
-            address = await self.run.address([self.version])
-            return await self._asked(address, moves, simulations, seed, timeout_s=timeout_s)
-
-    async def _asked(self, address: str, moves: list[str], simulations: int, seed: int, *, timeout_s: float) -> Opinion:
         game = self.run.game
-        async with EvaluationClient(address, token=client_token(), tls=client_tls(), timeout_s=timeout_s) as client:
-            return await client.evaluate(
-                game.spec().name,
-                moves,
-                parameters=parameters_text(game),
-                model_version=self.version,
-                simulations=simulations,
-                seed=seed,
-            )
+
+        async def ask(address: str) -> Opinion:
+            async with EvaluationClient(address, token=client_token(), tls=client_tls(), timeout_s=timeout_s) as client:
+                return await client.evaluate(
+                    game.spec().name,
+                    moves,
+                    parameters=parameters_text(game),
+                    model_version=self.version,
+                    simulations=simulations,
+                    seed=seed,
+                )
+
+        return await ask_once(partial(self.run.serving, [self.version]), ask)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Set
-from contextlib import AsyncExitStack
+from collections import Counter
+from collections.abc import AsyncIterator, Set
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from games.core import Game
 from zerofleet.library import background
@@ -37,20 +38,33 @@ class KeptServer:
         self._own: OwnServer | None = None
         self._served: list[int] = []
         """Versions that the own server serves, the least recently asked first."""
+        self._in_use = Counter[int]()
+        """Users of each version."""
 
     @property
     def is_started(self) -> bool:
         """Whether there is a server of its own."""
         return self._own is not None
 
-    async def address(self, versions: Set[int], *, in_use: Set[int] = frozenset(), once: bool = False) -> str:
-        """Return the address of a server of those versions and, where one was started, of those `in_use`.
+    @asynccontextmanager
+    async def serving(self, versions: Set[int], *, once: bool = False) -> AsyncIterator[str]:
+        """Yield the address of a server of those versions; one that was started keeps them to the end of the block.
 
-        That one keeps the `MOST_VERSIONS` asked last, as long as they are stored or it has loaded them; one that died is
-        replaced. `once`: for a single request, which goes to the run's own server if that has versions which the other lacks.
+        That one keeps the `MOST_VERSIONS` asked last and those in use, as long as they are stored or it has loaded them; one
+        that died is replaced. `once`: for a single request, which goes to the run's own server if that has versions which the
+        other lacks.
         Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server that was started stays.
         """
+        address, users = await self._address(versions, once=once), Counter(versions)
+        self._in_use += users
+        try:
+            yield address
+        finally:
+            self._in_use -= users
+
+    async def _address(self, versions: Set[int], *, once: bool) -> str:
         async with self._lock:
+            in_use = set(self._in_use)
             asked, wanted = self._served, versions | in_use
             if self._own is not None and not await asyncio.to_thread(lambda own: own.is_listening, self._own):
                 await self._end()

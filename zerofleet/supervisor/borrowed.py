@@ -20,9 +20,10 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from games.core import Game
 from games.positions import parameters_text
@@ -40,6 +41,7 @@ from zerofleet.supervisor.termination import terminate
 __all__ = [
     "OwnServer",
     "as_reached",
+    "ask_once",
     "champion_version",
     "gatekept",
     "live_address",
@@ -49,6 +51,8 @@ __all__ = [
     "stored_versions",
     "verify",
 ]
+
+Answer = TypeVar("Answer")
 
 START_TIMEOUT_S = 120.0  # torch's first import on a cold, slow disk
 PROBE_TIMEOUT_S = 3.0
@@ -115,6 +119,26 @@ async def served(
     async with own_server(run, game, max_versions=len(wanted)) as server:
         await server.serve(wanted)
         yield server.address
+
+
+class Serving(Protocol):
+    """Context with the address of an inference server; see `served` for `once`."""
+
+    def __call__(self, *, once: bool) -> contextlib.AbstractAsyncContextManager[str]: ...
+
+
+async def ask_once(serving: Serving, ask: Callable[[str], Awaitable[Answer]]) -> Answer:
+    """Return the answer to a single request, `ask` with the address of a server.
+
+    The run's own server may retire the version after it was found there; another is asked then. Raises as both arguments.
+    Cancellation: as theirs.
+    """
+    try:
+        async with serving(once=True) as address:
+            return await ask(address)
+    except ModelNotFound:
+        async with serving(once=False) as address:
+            return await ask(address)
 
 
 def stored_versions(run: RunPaths | RunDirectory, game: Game) -> list[int]:
