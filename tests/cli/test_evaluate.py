@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from pathlib import Path
 
 import pytest
 
 from games.core import make
+from zerofleet.contracts.opinions import Opinion
+from zerofleet.errors import ModelNotFound
 from zerofleet.rpc.evaluation_client import EvaluationClient
 from zerofleet.storage.runs import RunPaths
 from zerofleet.supervisor.borrowed import served
@@ -106,6 +109,34 @@ def test_the_wait_for_an_answer_is_an_option(zerofleet, monkeypatch):
         assert zerofleet("evaluate", "tic_tac_toe", "--address", "127.0.0.1:1", *words).code == 2
     assert waits == [60.0, 600.0]
     assert zerofleet("evaluate", "tic_tac_toe", "--address", "127.0.0.1:1", "--timeout", "0").code == 2
+
+
+def test_a_version_that_the_runs_own_server_retires_before_the_question_is_asked_of_another_server(
+    zerofleet, run_with_champion, monkeypatch
+):
+    @contextlib.asynccontextmanager
+    async def lent(paths, game, *, versions, once=False):
+        yield "live" if once else "started"
+
+    class Client:
+        def __init__(self, address, **_):
+            self.address = address
+
+        async def __aenter__(self):
+            return self
+
+        async def __aexit__(self, *_):
+            pass
+
+        async def evaluate(self, *_, **about):
+            if self.address == "live":
+                raise ModelNotFound("version 1 of tic_tac_toe is not served; served versions: 3, 4")
+            return Opinion(1, 0, (0.0, 0.0), (), (), is_over=False)
+
+    monkeypatch.setattr("zerofleet.cli.commands.evaluate.served", lent)
+    monkeypatch.setattr("zerofleet.cli.commands.evaluate.EvaluationClient", Client)
+    outcome = zerofleet("evaluate", "tic_tac_toe", "--run-dir", str(run_with_champion), "--json")
+    assert outcome.json()["model_version"] == 1
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -26,7 +27,7 @@ from zerofleet.search.opinions import searched_opinion
 from zerofleet.search.watched import WatchedSearch
 from zerofleet.storage.run_lookup import find_run
 from zerofleet.storage.runs import RunPaths
-from zerofleet.supervisor.borrowed import champion_version, served
+from zerofleet.supervisor.borrowed import ask_once, champion_version, served
 
 __all__ = ["evaluate"]
 
@@ -109,8 +110,11 @@ class _Question:
     async def ask_run(self, paths: RunPaths) -> Opinion:
         """Return the opinion of a run's model, whose server is started where none is up, and for a search by time."""
         version = self.version or champion_version(paths, self.game)
-        async with served(paths, self.game, versions=[version], once=self.limit_s is None) as address:
-            return await replace(self, version=version).ask(address)
+        question, serving = replace(self, version=version), partial(served, paths, self.game, versions=[version])
+        if self.limit_s is None:
+            return await ask_once(serving, question.ask)
+        async with serving() as address:
+            return await question.ask(address)
 
     async def ask(self, address: str) -> Opinion:
         """Return the opinion of a server's model.
