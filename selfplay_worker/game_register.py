@@ -29,7 +29,7 @@ __all__ = ["FinishedGame", "GameRegister", "Ticket", "game_seed"]
 
 _OUTCOMES = ("first_player", "second_player", "third_player", "fourth_player", "fifth_player", "sixth_player")
 
-_ONE_WORKER = "worker"  # in place of a name, which may hold host and process: with `selfplay.sync` there is one worker
+_ONE_WORKER = "worker"  # with `selfplay.sync`, in place of a name of host and process
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class GameRegister:
 
     def __init__(self, settings: WorkerSettings, resignation: ResignationCalibration) -> None:
         self._worker = settings.name
-        self._seeded_by = _ONE_WORKER if settings.selfplay.sync else settings.name
+        self._seeded_by = (settings.worker_id or _ONE_WORKER) if settings.selfplay.sync else settings.name
         self._run_seed = settings.run_seed
         self._sync = settings.selfplay.sync
         self._incarnation = settings.incarnation or (1 if self._sync else secrets.randbits(63))

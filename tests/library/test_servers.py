@@ -82,14 +82,16 @@ async def address(kept: KeptServer, version: int, *, once: bool = False) -> str:
         return found
 
 
-async def test_a_server_that_died_is_replaced_by_one_with_its_versions(tmp_path: Path, started: Servers) -> None:
+async def test_a_server_that_died_is_replaced_by_one_with_the_versions_in_use(tmp_path: Path, started: Servers) -> None:
     kept = KeptServer(RunPaths(tmp_path), make("tic_tac_toe"))
     first = await address(kept, 1)
     assert await address(kept, 1) == first
-    started.listeners[0].close()  # as when the process is killed
-    second = await address(kept, 2)
+    await address(kept, 2)
+    async with kept.serving({2}):
+        started.listeners[0].close()  # as when the process is killed
+        second = await address(kept, 3)
     assert second != first
-    assert started.served == [(first, [1]), (second, [1, 2])]
+    assert started.served == [(first, [1]), (first, [1, 2]), (second, [2, 3])]
     await kept.aclose()
 
 
@@ -112,9 +114,11 @@ async def test_the_runs_own_server_gets_single_requests_alone(tmp_path: Path, st
     own = await address(kept, 1)
     assert own != "live"
     assert await address(kept, 1, once=True) == own
-    assert await address(kept, 2, once=True) == "live"
+    async with kept.serving({2}, once=True) as live:
+        assert live == "live"
+        assert await address(kept, 3) == own
     assert await address(kept, 2) == own
-    assert started.served == [(own, [1]), (own, [1, 2])]
+    assert started.served == [(own, [1]), (own, [1, 3]), (own, [1, 2, 3])]
     await kept.aclose()
 
 
@@ -130,7 +134,7 @@ async def test_a_version_that_was_deleted_is_kept_while_it_is_loaded_and_hinders
         started.listeners[0].close()  # as when the process is killed
         second = await address(kept, 3)
         assert await address(kept, 3) == second
-    assert started.served == [(first, [1]), (first, [1, 2]), (second, [2, 3])]
+    assert started.served == [(first, [1]), (first, [1, 2]), (second, [3])]
     with pytest.raises(ModelNotFound):
         await address(kept, 1)
     await kept.aclose()

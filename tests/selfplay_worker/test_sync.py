@@ -1,6 +1,7 @@
 """Games and versions in lockstep, and exploration that falls over a run."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -44,15 +45,21 @@ async def test_one_game_is_played_with_each_version(
     assert played == [[version, version] for version in range(1, GAMES + 1)]
 
 
-async def test_a_restarted_worker_repeats_the_game_of_its_version_also_in_another_process(
-    game: Game, settings: WorkerSettings, make_stream: Callable[[], Any], evaluator: Any, make_promotions: Callable[[], Any]
+async def test_a_restarted_worker_repeats_the_game_of_its_version_also_on_another_host(
+    game: Game,
+    settings: WorkerSettings,
+    make_stream: Callable[[], Any],
+    evaluator: Any,
+    make_promotions: Callable[[], Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     evaluator.served = {4}
     found = []
-    for worker in ("host-17", "host-18"):
+    for host in ("one", "another"):
+        monkeypatch.setattr(socket, "gethostname", lambda host=host: host)
         stream, promotions = make_stream(), make_promotions()
         promotions.promote(4)
-        sync = changed(settings, selfplay=SYNC, incarnation=0, worker_id=worker)
+        sync = changed(settings, selfplay=SYNC, incarnation=0, worker_id="")
         async with working(game, sync, evaluator, stream, promotions):
             await stream.until(1)
         found.append({uid: list(decode_record(payload).moves) for uid, payload in stream.published.items()})

@@ -55,7 +55,9 @@ class KeptServer:
         other lacks.
         Raises `ModelNotFound`, `CorruptModel`, `Unavailable`. Cancellation: a server that was started stays.
         """
-        address, users = await self._address(versions, once=once), Counter(versions)
+        address = await self._address(versions, once=once)
+        is_own = self._own is not None and address == self._own.address
+        users = Counter(versions if is_own else ())
         self._in_use += users
         try:
             yield address
@@ -64,10 +66,10 @@ class KeptServer:
 
     async def _address(self, versions: Set[int], *, once: bool) -> str:
         async with self._lock:
-            in_use = set(self._in_use)
-            asked, wanted = self._served, versions | in_use
             if self._own is not None and not await asyncio.to_thread(lambda own: own.is_listening, self._own):
                 await self._end()
+            in_use = set(self._in_use)
+            asked, wanted = self._served, versions | in_use
             if self._own is None or not wanted <= set(self._served):
                 await verify(self._paths, self._game, sorted(versions - set(self._served)))
                 if once and (live := await live_server(self._paths, self._game, sorted(versions))):

@@ -133,12 +133,11 @@ async def ask_once(serving: Serving, ask: Callable[[str], Awaitable[Answer]]) ->
     The run's own server may retire the version after it was found there; another is asked then. Raises as both arguments.
     Cancellation: as theirs.
     """
-    try:
-        async with serving(once=True) as address:
+    async with serving(once=True) as address:
+        with contextlib.suppress(ModelNotFound):
             return await ask(address)
-    except ModelNotFound:
-        async with serving(once=False) as address:
-            return await ask(address)
+    async with serving(once=False) as address:
+        return await ask(address)
 
 
 def stored_versions(run: RunPaths | RunDirectory, game: Game) -> list[int]:
