@@ -11,7 +11,7 @@ from games.core import make
 from zerofleet.contracts.opinions import Opinion
 from zerofleet.errors import ModelNotFound
 from zerofleet.rpc.evaluation_client import EvaluationClient
-from zerofleet.storage.runs import RunPaths
+from zerofleet.storage.runs import RunDirectory, RunPaths
 from zerofleet.supervisor.borrowed import served
 
 
@@ -150,3 +150,10 @@ def test_a_wrong_time_is_refused(zerofleet, words, said):
     outcome = zerofleet("evaluate", "tic_tac_toe", *words)
     assert outcome.code == 2
     assert said in " ".join(outcome.err.split())
+
+
+def test_without_a_champion_the_option_that_names_a_version_is_advised(zerofleet, tmp_path):
+    RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset="tiny", seed=1).close()
+    outcome = zerofleet("evaluate", "tic_tac_toe", "--run-dir", str(tmp_path / "run"))
+    assert outcome.code == 2
+    assert "or name a version as --model N" in outcome.err

@@ -69,12 +69,15 @@ _STARTING = (
 )
 
 
-def champion_version(run: RunPaths | RunDirectory, game: Game) -> int:
-    """Return the version of the run's champion; raises `ModelNotFound` before the first promotion."""
+def champion_version(run: RunPaths | RunDirectory, game: Game, *, instead: str = "model:N") -> int:
+    """Return the version of the run's champion; raises `ModelNotFound` before the first promotion.
+
+    `instead`: how the caller names a version, for the message.
+    """
     paths, model = _paths(run), model_name(game)
     champion = open_run_store(paths).champion(model)
     if champion is None:
-        raise ModelNotFound(f"{paths.root} has no champion of {model} yet; continue the run, or name a version as model:N")
+        raise ModelNotFound(f"{paths.root} has no champion of {model} yet; continue the run, or name a version as {instead}")
     return champion.version
 
 

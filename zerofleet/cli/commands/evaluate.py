@@ -109,7 +109,7 @@ class _Question:
 
     async def ask_run(self, paths: RunPaths) -> Opinion:
         """Return the opinion of a run's model, whose server is started where none is up, and for a search by time."""
-        version = self.version or champion_version(paths, self.game)
+        version = self.version or champion_version(paths, self.game, instead="--model N")
         question, serving = replace(self, version=version), partial(served, paths, self.game, versions=[version])
         if self.limit_s is None:
             return await ask_once(serving, question.ask)
