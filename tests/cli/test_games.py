@@ -227,3 +227,10 @@ def test_games_export_refuses_another_name_before_it_reads(zerofleet, tmp_path):
     refused = zerofleet("games", "export", "tic_tac_toe", "abcd", "--out", str(tmp_path / "game.pdf"))
     assert refused.code == 2
     assert "must end in .gif, .png, .svg, .jsonl" in refused.err
+
+
+def test_games_export_refuses_a_missing_folder_before_it_reads(zerofleet, tmp_path):
+    path = tmp_path / "none" / "game.gif"
+    refused = zerofleet("games", "export", "tic_tac_toe", "abcd", "--out", str(path))
+    assert refused.code == 2
+    assert refused.err.startswith(f"error: {path} cannot be written: {path.parent} is not a directory")

@@ -322,3 +322,11 @@ def test_an_axis_of_whole_numbers_has_ticks_at_whole_numbers():
     drawn = line_chart("Elo", [Line("champions", (1.0, 2.0, 3.0), (5.0, 6.0, 7.0))])
     ticks = re.findall(r'class="x">([^<]+)<', drawn)
     assert ticks == ["1", "2", "3"]
+
+
+def test_a_file_in_a_missing_folder_is_refused_before_the_run_is_read(zerofleet, run, tmp_path, monkeypatch):
+    monkeypatch.delattr("zerofleet.cli.report.command.read_report")
+    path = tmp_path / "none" / "page.html"
+    outcome = zerofleet("report", str(run), "--out", str(path))
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"error: {path} cannot be written: {path.parent} is not a directory")

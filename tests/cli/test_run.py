@@ -170,3 +170,10 @@ def test_a_run_that_needs_a_token_is_not_resumed_without_it(zerofleet, tmp_path)
         assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
         assert "lacks secret settings" in outcome.err
         assert "(--set trainer.token=VALUE)" in outcome.err
+
+
+def test_save_config_in_a_missing_folder_names_the_file_as_it_was_given(zerofleet, tmp_path):
+    path = tmp_path / "none" / "my.toml"
+    outcome = zerofleet("run", "tic_tac_toe", "--save-config", str(path))
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"error: {path} cannot be written: {path.parent} is not a directory")

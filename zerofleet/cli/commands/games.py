@@ -19,7 +19,7 @@ from zerofleet.library.game_export import KINDS, export_game
 from zerofleet.library.game_query import GameQuery
 from zerofleet.library.game_search import Bounds, GameSearch
 from zerofleet.library.stored_games import GameList, find_game, list_games, read_game, replay_of
-from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.files import atomic_publish, require_place
 from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.run_lookup import find_run
 
@@ -135,6 +135,7 @@ def export(
     kind = out.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         raise InvalidRequest(f"{out} cannot be written: its name must end in {', '.join(f'.{known}' for known in KINDS)}")
+    require_place(out)
     with GameLog.open(_store(game_name, run_dir, parameters), writer=False) as log:
         logged = find_game(log, uid)
     stored = read_game(logged)

@@ -17,7 +17,7 @@ from zerofleet.errors import ConfigurationError
 from zerofleet.presets.commented import commented
 from zerofleet.presets.devices import parse_devices
 from zerofleet.presets.experiment import Experiment, kept_experiment, read_experiment
-from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.files import atomic_publish, require_place
 from zerofleet.storage.run_lookup import default_directory
 from zerofleet.supervisor import RunRequest, parse_duration, split_settings
 
@@ -150,6 +150,7 @@ def _experiment(config: Path | None, begun: Path | None, game: str | None, prese
 
 
 def _save(path: Path, request: RunRequest) -> None:
+    require_place(path)
     if path.exists():
         raise ConfigurationError(f"--save-config {path}: the file exists; choose another name, or remove the file")
     atomic_publish(path, commented(request.experiment))

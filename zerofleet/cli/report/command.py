@@ -16,7 +16,7 @@ from zerofleet.cli.report.strips import draw_strips
 from zerofleet.library.run_files import OpenRun
 from zerofleet.library.run_list import run_name
 from zerofleet.library.run_report import read_report
-from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.files import atomic_publish, require_place
 from zerofleet.storage.run_lookup import named_run
 from zerofleet.storage.run_paths import RunPaths
 
@@ -43,6 +43,9 @@ def report(
     With --json the same values are printed instead, and no file is written.
     """
     root = named_run(run)
+    path = out if out is not None else Path(f"{root.resolve().name}.html")
+    if not json:
+        require_place(path)
     opened = OpenRun(run_name(root), RunPaths(root))
     announce_compilation(opened.header.game)
     try:
@@ -53,7 +56,6 @@ def report(
         strips = draw_strips(opened, found.games.games[:STRIPS] if found.games is not None else ())
     finally:
         opened.close()
-    path = out if out is not None else Path(f"{root.resolve().name}.html")
     page = html_page(found, strips).encode("utf-8", "backslashreplace")
     atomic_publish(path, page)
     screen.note(f"wrote {path}: {len(page) / 1e6:.2f} MB")
