@@ -113,5 +113,6 @@ def _bound(host: str, port: int) -> socket.socket:
         listener.listen()  # a browser may connect as soon as the address is printed
     except OSError as error:
         listener.close()
-        raise Unavailable(f"cannot listen on {host} port {port}: {error}; choose another port") from error
+        remedy = "choose another (`zerofleet ui --port N`), or 0 for a free one"
+        raise Unavailable(f"cannot listen on {host} port {port}: {error.strerror}; {remedy}") from error
     return listener

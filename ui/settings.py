@@ -76,7 +76,10 @@ class UiSettings(ServiceSettings):
     def _elsewhere_only_with_a_token(self) -> Self:
         text = plain(self.page_token) or ""
         if not self.is_loopback and not text:
-            raise ValueError(f"page_host {self.page_host} is reached from other machines: set page_token, or use 127.0.0.1")
+            raise ValueError(
+                f"page_host {self.page_host} is reached from other machines: set page_token (ZEROFLEET_PAGE_TOKEN), or use "
+                "127.0.0.1 (`zerofleet ui --host 127.0.0.1`)"
+            )
         if text and text == plain(self.page_operator_token):
             raise ValueError("page_token and page_operator_token are equal: every reader would be an operator")
         return self

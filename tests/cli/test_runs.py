@@ -113,6 +113,16 @@ def test_a_folder_without_runs_says_how_to_start_one(zerofleet, tmp_path):
     assert "start one with: zerofleet run" in zerofleet("runs", "--runs", str(tmp_path)).out
 
 
+def test_a_folder_that_does_not_exist_is_refused_unless_it_is_the_default(zerofleet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for words in (("runs", "--runs", "nope"), ("runs", "--runs", "nope", "--json"), ("ui", "--runs", "nope")):
+        refused = zerofleet(*words)
+        assert (refused.code, refused.out) == (2, "")
+        assert f"there is no folder {tmp_path / 'nope'}" in refused.err
+    first = zerofleet("runs")
+    assert (first.code, "start one with: zerofleet run" in first.out) == (0, True)
+
+
 def test_the_status_of_a_stopped_run_is_its_last_one(zerofleet, folder, monkeypatch):
     monkeypatch.chdir(folder.parent)
     for words in ((), ("one",), ("runs/one",)):

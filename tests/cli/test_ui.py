@@ -91,6 +91,16 @@ def test_settings_of_the_environment_are_left_to_the_service(zerofleet, tmp_path
     assert not {"--page-port", "--page-host", "--costs"} & set(Started.commands[-1])
 
 
+@pytest.mark.parametrize(("environment", "given"), [("", ["--log-level", "warning"]), ("debug", [])])
+def test_the_log_is_of_warnings_unless_the_environment_sets_its_level(
+    zerofleet, tmp_path, started, monkeypatch, environment, given
+):
+    monkeypatch.setenv("ZEROFLEET_LOG_LEVEL", environment)
+    started("listens", 0)
+    assert zerofleet("ui", "--runs", str(tmp_path)).code == 0
+    assert [word for word in Started.commands[-1] if word in {"--log-level", "warning"}] == given
+
+
 @pytest.mark.parametrize(
     ("words", "environment", "shown"),
     [
@@ -149,7 +159,10 @@ def test_a_port_in_use_is_the_only_message(tmp_path):
         program = [sys.executable, "-c", "from zerofleet.cli import main; main()"]
         ended = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert f"cannot listen on 127.0.0.1 port {port}" in ended.stderr
+    assert (
+        f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose another (`zerofleet ui --port N`)"
+        in ended.stderr
+    )
     assert "serving" not in ended.stderr
 
 

@@ -203,7 +203,9 @@ def test_a_secret_that_no_header_can_hold_or_that_is_short_is_refused(name, secr
 
 
 def test_elsewhere_than_on_loopback_a_token_is_required():
-    with pytest.raises(ValidationError, match="set page_token"):
+    with pytest.raises(
+        ValidationError, match=r"set page_token \(ZEROFLEET_PAGE_TOKEN\), or use 127.0.0.1 \(`zerofleet ui --host"
+    ):
         UiSettings(page_host="0.0.0.0")
     with pytest.raises(ValidationError, match="at least 16"):
         UiSettings(page_host="0.0.0.0", page_token="short")

@@ -12,7 +12,7 @@ from zerofleet.errors import RunDirectoryError
 from zerofleet.storage.run_paths import RUNS
 from zerofleet.storage.runs import RunHeader, RunPaths, read_header
 
-__all__ = ["default_directory", "find_run", "named_run"]
+__all__ = ["default_directory", "find_run", "named_run", "require_folder"]
 
 
 def default_directory(game: Game, preset: str) -> Path:
@@ -58,6 +58,12 @@ def named_run(name: str | None, *, runs: Path = RUNS) -> Path:
             f"there is no run in {runs.absolute()}; start one with `zerofleet run GAME`, or name a directory"
         )
     return max(found)[1]
+
+
+def require_folder(runs: Path) -> None:
+    """Raise `RunDirectoryError` unless the folder of runs exists."""
+    if not runs.is_dir():
+        raise RunDirectoryError(f"there is no folder {runs.absolute()}; start a run with `zerofleet run`, or choose --runs")
 
 
 def _readable(runs: Path) -> list[tuple[Path, RunHeader]]:

@@ -21,7 +21,7 @@ from zerofleet.library.run_files import OpenRun
 from zerofleet.library.run_list import RunRow, list_runs, run_name, run_row, runs_in
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_tls, client_token
-from zerofleet.storage.run_lookup import named_run
+from zerofleet.storage.run_lookup import named_run, require_folder
 from zerofleet.storage.run_paths import RUNS
 from zerofleet.supervisor.attached import AttachedService, attach
 from zerofleet.supervisor.borrowed import as_reached
@@ -46,6 +46,8 @@ def runs(*, folder: Folder = RUNS, json: Json = False) -> None:
 
     Everything is read from the runs' files; no service is needed.
     """
+    if folder != RUNS:  # which the first run creates
+        require_folder(folder)
     found = list_runs(runs_in(folder))
     if json:
         screen.emit_value(found)

@@ -15,8 +15,9 @@ import typer
 from pydantic_core import from_json
 
 from zerofleet.cli import screen
-from zerofleet.errors import ConfigurationError, RunDirectoryError
+from zerofleet.errors import ConfigurationError
 from zerofleet.service.ports import PAGE_PORT
+from zerofleet.storage.run_lookup import require_folder
 from zerofleet.storage.run_paths import RUNS
 from zerofleet.storage.runs import read_header
 
@@ -70,7 +71,9 @@ def ui(
     command = [sys.executable, "-m", "ui", *_checked(run_dir, runs)]
     for name, value in (("--page-host", host), ("--page-port", port), ("--costs", costs)):
         command += [] if value is None else [name, str(value)]
-    command += ["--log-level", "warning", "--parent-pid", str(os.getpid())]
+    if not os.environ.get("ZEROFLEET_LOG_LEVEL"):
+        command += ["--log-level", "warning"]
+    command += ["--parent-pid", str(os.getpid())]
     raise typer.Exit(_until_end(command))
 
 
@@ -90,8 +93,7 @@ def _checked(run_dir: Path | None, runs: Path | None) -> list[str]:
         read_header(run_dir)
         return ["--run-dir", str(run_dir), "--runs", ""]  # a folder in the environment would take its place
     runs = runs or RUNS
-    if not runs.is_dir():
-        raise RunDirectoryError(f"there is no folder {runs.absolute()}; start a run with `zerofleet run`, or choose --runs")
+    require_folder(runs)
     return ["--runs", str(runs)]
 
 
