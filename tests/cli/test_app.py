@@ -175,3 +175,16 @@ def test_a_wrong_option_says_what_was_wanted_in_plain_words(zerofleet, words, sa
     assert outcome.code == 2
     assert said in outcome.err.splitlines()[0]
     assert "Input should" not in outcome.err
+
+
+def test_an_option_without_its_value_leads_to_the_list_of_options(zerofleet):
+    outcome = zerofleet("run", "tic_tac_toe", "--for")
+    assert outcome.code == 2
+    assert "Option '--for' needs a value; --help lists the options" in outcome.err
+
+
+@pytest.mark.parametrize("words", [("match", "random", "random", "--openings"), ("accuracy", "random", "--from")])
+def test_a_missing_file_is_named_without_the_number_of_the_error(zerofleet, tmp_path, words):
+    outcome = zerofleet(*words, str(tmp_path / "none.txt"), "--game", "tic_tac_toe")
+    assert outcome.code == 2
+    assert outcome.err.endswith(f"cannot be read from {tmp_path / 'none.txt'}: No such file or directory\n")

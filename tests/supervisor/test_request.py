@@ -19,9 +19,15 @@ def test_durations_are_parsed(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "30", "soon", "5 m", "-3m", "0s", "m", "30x", "1m2h", "nan s", "1e3s"])
+@pytest.mark.parametrize("text", ["", "30", "soon", "5 m", "-3m", "m", "30x", "1m2h", "nan s", "1e3s"])
 def test_an_invalid_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ConfigurationError, match="is not a duration; write it as 90s, 30m, 1h30m or 2d"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["0s", "0m", "0h0.0s"])
+def test_a_duration_of_nothing_is_refused_for_its_value(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{text}' is out of range; want more than 0"):
         parse_duration(text)
 
 

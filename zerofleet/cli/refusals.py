@@ -19,6 +19,7 @@ _PLAIN = (
     (rf"Input should be less than or equal to {_NUMBER}", r"want \1 or less"),
     (rf"Input should be greater than {_NUMBER}", r"want more than \1"),
     (rf"Input should be less than {_NUMBER}", r"want less than \1"),
+    (r"^(Option '[^']*') requires an argument\.$", r"\1 needs a value; --help lists the options with their values"),
 )
 
 

@@ -47,7 +47,8 @@ def read_positions(game: Game, path: Path) -> list[FiledPosition]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"positions cannot be read from {path}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidRequest(f"positions cannot be read from {path}: {reason}") from error
     found = []
     for number, line in enumerate(lines, start=1):
         words = line.partition("#")[0].replace(",", " ").split()

@@ -172,8 +172,10 @@ def parse_duration(text: str) -> float:
     found = _DURATION.fullmatch(text.strip())
     parts = {unit: float(amount) for unit, amount in found.groupdict().items() if amount} if found else {}
     seconds = sum(amount * _UNITS_S[unit] for unit, amount in parts.items())
-    if not parts or seconds <= 0:
+    if not parts:
         raise ConfigurationError(f"--for {text!r} is not a duration; write it as 90s, 30m, 1h30m or 2d")
+    if seconds <= 0:
+        raise ConfigurationError(f"--for {text!r} is out of range; want more than 0")
     return seconds
 
 

@@ -38,7 +38,8 @@ def read_openings(game: Game, path: Path) -> tuple[Opening, ...]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(f"openings cannot be read from {path}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidRequest(f"openings cannot be read from {path}: {reason}") from error
     found: list[Opening] = []
     seen: dict[int, int] = {}
     for number, words in _said(lines):
