@@ -188,3 +188,21 @@ def test_a_missing_file_is_named_without_the_number_of_the_error(zerofleet, tmp_
     outcome = zerofleet(*words, str(tmp_path / "none.txt"), "--game", "tic_tac_toe")
     assert outcome.code == 2
     assert outcome.err.endswith(f"cannot be read from {tmp_path / 'none.txt'}: No such file or directory\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("games list", "played out (result)"),
+        ("games list", "played on after a resignation (soft_resigned)"),
+        ("games list", "N|draw"),
+        ("run", "runs/othello-size6-tiny"),
+        ("bench learn", "this or --samples is required"),
+        ("restore", "or hold an interrupted restore"),
+    ],
+)
+def test_help_states_what_the_values_of_an_option_mean(zerofleet, monkeypatch, command, said):
+    monkeypatch.setenv("COLUMNS", "240")
+    shown = zerofleet(*command.split(), "--help").out
+    assert said in shown
+    assert "[default: ()]" not in shown

@@ -49,7 +49,7 @@ def train(
         game: Name of the game, or a game from `games.make`.
         preset: Size of network, search and batches: `tiny`, `laptop` or `gpu`.
         minutes: Minutes until the run ends by itself; None: until it is stopped.
-        run_dir: Run directory, by default `runs/<game>-<preset>` as for `zerofleet run`.
+        run_dir: Run directory, by default below `runs/` as for `zerofleet run`.
         seed: Seed of a new run; a run that is continued keeps its own.
         workers: Self-play processes; a run on several devices has at least one for each.
         settings: Parameters of the game (`"rows": 4`), numbers of the preset (`"search.simulations": 50`) and settings of

@@ -54,10 +54,17 @@ def list_(
         ),
     ] = None,
     result: Annotated[
-        str | None, typer.Option("--result", metavar="PLAYER|draw", help="Only games that this player won, or drawn ones.")
+        str | None,
+        typer.Option("--result", metavar="N|draw", help="Only games that player N won, counted from 1, or drawn ones."),
     ] = None,
     ending: Annotated[
-        str | None, typer.Option("--ending", metavar="|".join(ENDINGS), help="Only games that ended in this way.")
+        str | None,
+        typer.Option(
+            "--ending",
+            metavar="|".join(ENDINGS),
+            help="Only games that were played out (result), were cut at the maximum of plies (cut), were resigned, or were "
+            "played on after a resignation (soft_resigned).",
+        ),
     ] = None,
     min_plies: Annotated[int | None, typer.Option("--min-plies", metavar="N", min=0, help="Minimum number of plies.")] = None,
     max_plies: Annotated[int | None, typer.Option("--max-plies", metavar="N", min=0, help="Maximum number of plies.")] = None,

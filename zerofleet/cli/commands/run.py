@@ -46,7 +46,12 @@ def run(
     ] = None,
     run_dir: Annotated[
         Path | None,
-        typer.Option("--run-dir", metavar="DIR", help="Run directory.", show_default="runs/<game>-<preset>"),
+        typer.Option(
+            "--run-dir",
+            metavar="DIR",
+            help="Run directory.",
+            show_default="runs/<game>-<preset>, with parameters such as runs/othello-size6-tiny",
+        ),
     ] = None,
     duration: Annotated[
         str | None,

@@ -40,12 +40,12 @@ def learn(
             metavar="S",
             min=1.0,
             callback=check_finite,
-            help="Budget in processor seconds, without judgement.",
+            help="Budget in processor seconds, without judgement; this or --samples is required.",
         ),
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option("--samples", metavar="N", min=1, help="Budget in samples instead: exactly repeatable."),
+        typer.Option("--samples", metavar="N", min=1, help="Budget in samples, exactly repeatable, in place of --cpu-seconds."),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -75,9 +75,7 @@ def learn(
     ] = 500,
     positions: Annotated[
         Path | None,
-        typer.Option(
-            "--positions", metavar="FILE", help="Judge on the positions of this file; see docs/bench_learn.md.", show_default=""
-        ),
+        typer.Option("--positions", metavar="FILE", help="Judge on the positions of this file; see docs/bench_learn.md."),
     ] = None,
     opponents: Annotated[
         str | None,
