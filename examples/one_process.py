@@ -3,9 +3,9 @@
     $ python examples/one_process.py
     version  games   loss  value of the position kept by the policy alone
           1      0    nan  45% of 197 positions
-          2    256  2.320  65% of 197 positions
+          2    256  1.977  65% of 197 positions
           ...
-          9   2048  1.090  94% of 197 positions
+          9   2048  0.793  90% of 197 positions
 
 In a fleet each function below is a process: `self_play` the worker with its inference server, `learn` the trainer. Between
 them a stream carries the records, and a gatekeeper lets a candidate play only when it beats the champion.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import structlog
 import torch
 
 import games
@@ -114,6 +115,7 @@ async def accuracy(game: Game, model: torch.jit.ScriptModule, version: int) -> t
 
 def main() -> None:
     """Learn for eight rounds and print a line for each."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))  # no log lines within the table
     print("version  games   loss  value of the position kept by the policy alone")
     with tempfile.TemporaryDirectory() as directory:
         for row in learn(games.make("tic_tac_toe"), Path(directory), rounds=8, count=256, steps=60, seed=0):
