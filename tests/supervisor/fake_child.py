@@ -45,8 +45,8 @@ temporary = announce.with_suffix(".tmp")
 temporary.write_text(
     json.dumps({"pid": os.getpid(), "metrics_port": 0, "address": os.environ.get("ZEROFLEET_TEST_ADDRESS", "")})
 )
+note("ready")  # before the announcement, after which a test may end it
 temporary.replace(announce)
-note("ready")
 if behaviour == "dies" or (behaviour == "dies_once" and first):
     print(json.dumps({"event": "disk.full", "level": "error", "service": name, "path": "/x"}), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -109,6 +109,21 @@ async def test_other_processes_go_before_a_nice_child_after_a_restart_too(plan: 
         await until(lambda: child.pid is not None and is_nice(child.pid, wanted))
 
 
+async def test_a_child_without_a_niceness_of_its_own_has_that_of_its_supervisor_among_sessions_too(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[tuple[Path, str]] = []
+    monkeypatch.setattr(Path, "write_text", lambda path, text: groups.append((path, text)))
+    monkeypatch.setattr(os, "setpriority", lambda *_: None)
+    for own in (7, 0):
+        monkeypatch.setattr(os, "getpriority", lambda *_, own=own: own)
+        async with supervised(plan("gatekeeper", "good")) as (child, _):
+            await until(lambda: is_ready(child))
+            pid = child.pid
+        assert groups == ([(Path(f"/proc/{pid}/autogroup"), "7\n")] if own else [])  # a new group has 0
+        groups.clear()
+
+
 async def test_the_group_of_a_process_is_set_once_the_kernel_allows_another_change(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     refusals = iter([True, True, False])

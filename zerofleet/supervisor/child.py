@@ -196,8 +196,7 @@ class Child:
                 env=environment,
                 start_new_session=True,
             )
-        if self.plan.niceness:
-            await lower_priority(self._process.pid, self.plan.niceness)
+        await lower_priority(self._process.pid, self.plan.niceness)
         if self._ending.is_set():  # stopped while starting
             self._send(signal.SIGTERM)
         return await self._process.wait()

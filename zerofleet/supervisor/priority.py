@@ -19,12 +19,13 @@ async def lower_priority(pid: int, niceness: int) -> None:
 
     Threads and processes that it starts afterwards inherit it. Linux may schedule each session as a group ("autogroup",
     sched(7)); the niceness of a process then counts within its session only, and that of the group, which is set too,
-    counts between sessions. Does nothing if the process has ended. Cancellation: the group may keep its niceness.
+    counts between sessions. With a `niceness` of 0 the group gets that of this process: services of a run that has a
+    niceness itself keep their distances. Does nothing if the process has ended. Cancellation: the group may keep its niceness.
     """
     wanted = min(os.getpriority(os.PRIO_PROCESS, 0) + niceness, _LOWEST)
     with contextlib.suppress(ProcessLookupError):
         os.setpriority(os.PRIO_PROCESS, pid, wanted)
-    for _ in range(_TRIES):
+    for _ in range(_TRIES if wanted else 0):  # a new group has 0
         if _is_group_settled(pid, wanted):
             return
         await asyncio.sleep(_PAUSE_S)
