@@ -100,13 +100,14 @@ class FakeObserver:
 
 def test_a_verdict_is_an_event_of_the_page_and_is_not_written_over_it(folder, monkeypatch, capsys):
     announce(folder / "one", "trainer", os.getpid())
-    page = FakePage()
-    monkeypatch.setattr(command, "presenter", lambda *_: contextlib.nullcontext(page))
+    page, titles = FakePage(), []
+    monkeypatch.setattr(command, "presenter", lambda _, title, __: titles.append(title) or contextlib.nullcontext(page))
     monkeypatch.setattr(command, "Observer", FakeObserver)
     monkeypatch.setattr(command, "LOOK_EVERY_S", 0.0)
     asyncio.run(command._follow(overview(folder / "one")))
     assert (page.told, page.shown) == (["candidate 2 was promoted"], 1)
     assert "promoted" not in capsys.readouterr().err
+    assert [title.interrupt for title in titles] == ["Ctrl-C leaves this page; the run goes on"]
 
 
 def test_a_folder_without_runs_says_how_to_start_one(zerofleet, tmp_path):

@@ -23,7 +23,7 @@ from zerofleet.supervisor.readings import Readings, ServiceReading
 from zerofleet.supervisor.screen import Title, draw
 from zerofleet.supervisor.supervisor import Supervisor
 
-TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", None)
+TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", None, "Ctrl-C stops it")
 WORKER = ServiceReading("worker-0", ChildState.STARTING, 14.0, 0, 1 << 20, compiling=Compilation(34, 12.0))
 COUNTED = ("0 functions", "1 function", "2 functions")
 NOW = Readings(elapsed_s=14.0, services=(WORKER,))

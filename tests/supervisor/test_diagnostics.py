@@ -22,7 +22,7 @@ from zerofleet.supervisor.readings import Readings, ServiceReading
 from zerofleet.supervisor.screen import Event, Title, draw
 from zerofleet.telemetry import metrics
 
-TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", 1800.0)
+TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", 1800.0, "Ctrl-C stops it")
 NARROW = Diagnostics(
     endings={"result": 31_204, "cut": 0, "resigned": 24_112, "soft_resigned": 120},
     resigned_share=0.46,

@@ -16,7 +16,7 @@ from zerofleet.supervisor.presenter import LivePage, presenter
 from zerofleet.supervisor.readings import Readings
 from zerofleet.supervisor.screen import Title
 
-TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", None)
+TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", None, "Ctrl-C stops it")
 
 
 class Terminal:

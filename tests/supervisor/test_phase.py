@@ -24,7 +24,7 @@ OFFERED = replace(LEARNING, candidates=(Candidate("tic_tac_toe", 1, CandidateSta
 
 def page(now: Readings) -> str:
     console = Console(file=io.StringIO(), width=120, height=40, color_system=None)
-    console.print(draw(Title("tic_tac_toe", "tiny", "runs/t", None), now, [], columns=120, lines=40))
+    console.print(draw(Title("tic_tac_toe", "tiny", "runs/t", None, "Ctrl-C stops it"), now, [], columns=120, lines=40))
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 

@@ -21,7 +21,7 @@ from zerofleet.supervisor.screen import Event, Title, draw
 from zerofleet.supervisor.summary import summary
 from zerofleet.supervisor.words import UNKNOWN
 
-TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", 1800.0)
+TITLE = Title("connect_four", "laptop", "runs/connect_four-laptop", 1800.0, "Ctrl-C stops it")
 SERVICES = tuple(
     ServiceReading(name, ChildState.READY, 700.0, 0, 300 << 20)
     for name in ("inference_server", "gatekeeper", "trainer", "worker-0")

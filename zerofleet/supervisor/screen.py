@@ -84,6 +84,8 @@ class Title:
     preset: str
     run_dir: str
     duration_s: float | None
+    interrupt: str
+    """Effect of Ctrl-C: `Ctrl-C stops it; the same command resumes`."""
 
 
 def draw(
@@ -248,8 +250,6 @@ def _footer(title: Title, page: str | None) -> RenderableType:
     for number, name in enumerate(PAGES if page else (), start=1):
         line.append(f"{number} {name}", style=f"bold {ACCENT}" if name == page else LABEL)
         line.append("  ")
-    line.append_text(
-        Text.assemble(("run ", LABEL), (title.run_dir, ""), ("   Ctrl-C stops it; the same command resumes", LABEL))
-    )
+    line.append_text(Text.assemble(("run ", LABEL), (title.run_dir, ""), (f"   {title.interrupt}", LABEL)))
     line.no_wrap, line.overflow = True, "ellipsis"
     return line

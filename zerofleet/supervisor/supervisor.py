@@ -312,6 +312,7 @@ class Supervisor:
             preset=header.preset,
             run_dir=str(self._request.run_dir),
             duration_s=self._request.duration_s,
+            interrupt="Ctrl-C stops it; the same command resumes",
         )
 
 

@@ -126,7 +126,9 @@ async def _look_twice(found: Overview) -> Readings:
 
 async def _follow(found: Overview) -> None:
     """Show the page until Ctrl-C, or until every service has ended."""
-    title, began_at_s = Title(found.header.game, found.header.preset, str(found.paths.root), None), _began_at_s(found)
+    interrupt = "Ctrl-C leaves this page; the run goes on"
+    title = Title(found.header.game, found.header.preset, str(found.paths.root), None, interrupt)
+    began_at_s = _began_at_s(found)
     with presenter(screen.out(), title, terminal_keyboard()) as page:
         # A note on standard error would be written over the page.
         gatekeeper, look = _observer(found, lambda text: page.tell(time.time() - began_at_s, text))
