@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion, MatchReport, Rung
+from zerofleet.service.compilation_note import Compilation
 from zerofleet.supervisor import words
 from zerofleet.supervisor.child import ChildState, GaveUp
 from zerofleet.supervisor.history import History
@@ -17,7 +18,7 @@ from zerofleet.supervisor.lines import progress_line, row
 from zerofleet.supervisor.presenter import LivePage, PlainLines, presenter
 from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 from zerofleet.supervisor.request import RunRequest
-from zerofleet.supervisor.screen import Event, Title, draw
+from zerofleet.supervisor.screen import PAGES, Event, Title, draw
 from zerofleet.supervisor.summary import summary
 from zerofleet.supervisor.words import UNKNOWN
 
@@ -80,9 +81,11 @@ EVENTS = [
 ]
 
 
-def drawn(now: Readings, columns: int, lines: int, title: Title = TITLE, events: list[Event] | None = None) -> list[str]:
+def drawn(
+    now: Readings, columns: int, lines: int, title: Title = TITLE, events: list[Event] | None = None, page: str = PAGES[0]
+) -> list[str]:
     console = Console(width=columns, height=lines, file=io.StringIO(), force_terminal=False, record=True)
-    console.print(draw(title, now, events or [], columns=columns, lines=lines))
+    console.print(draw(title, now, events or [], columns=columns, lines=lines, page=page))
     return console.export_text().splitlines()
 
 
@@ -139,6 +142,43 @@ def test_a_match_before_its_first_pair_has_neither_points_nor_an_interval() -> N
 def test_a_service_that_is_not_ready_shows_its_state_and_restarts() -> None:
     services = (ServiceReading("trainer", ChildState.RESTARTING, 3.0, 2, 0),)
     assert any("trainer restarting 2 restarts" in line for line in drawn(Readings(services=services), 110, 38))
+
+
+@pytest.mark.parametrize("columns", [80, 96, 100])
+def test_every_service_shows_its_state_however_narrow_the_terminal(columns: int) -> None:
+    starting = tuple(service._replace(state=ChildState.STARTING) for service in SERVICES)
+    compiling = starting[-1]._replace(name="worker-1", compiling=Compilation(34, 12.0))
+    page = drawn(Readings(services=(*starting, compiling)), columns, 38)
+    told = (
+        "inference server starting",
+        "gatekeeper starting",
+        "trainer starting",
+        "worker-0 starting",
+        "worker-1 compiles, 12 of",
+    )
+    assert [sum(one in line for line in page) for one in told] == [1] * len(told)
+    assert all(len(line) <= columns for line in page)
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (96, 30)])
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_of_very_many_services_fits_the_terminal(columns: int, lines: int, page: str) -> None:
+    many = tuple(SERVICES[-1]._replace(name=f"worker-{n}") for n in range(100))
+    shown = drawn(dataclasses.replace(BUSY, services=many), columns, lines, events=EVENTS * 2, page=page)
+    assert len(shown) <= lines
+    assert sum("● worker" in line for line in shown) == 3
+    assert any(line.rstrip().endswith("…") for line in shown if "● worker" in line)
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_an_event_that_is_cut_ends_in_an_ellipsis(columns: int) -> None:
+    (line,) = [line for line in drawn(BUSY, columns, 38, events=EVENTS) if "candidate 5" in line]
+    assert line.rstrip().endswith("x…")
+
+
+def test_the_last_line_states_the_effect_of_an_interrupt() -> None:
+    title = dataclasses.replace(TITLE, interrupt="Ctrl-C leaves this page")
+    assert "runs/connect_four-laptop   Ctrl-C leaves this page" in drawn(BUSY, 100, 38, title)[-1]
 
 
 def test_several_servers_show_device_and_share_on_the_page_and_in_the_history() -> None:

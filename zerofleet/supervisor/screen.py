@@ -29,7 +29,7 @@ from zerofleet.supervisor.panels import (
     figures_panel,
     framed,
 )
-from zerofleet.supervisor.readings import Match, Readings
+from zerofleet.supervisor.readings import Match, Readings, ServiceReading
 from zerofleet.supervisor.words import (
     clock,
     count,
@@ -48,6 +48,8 @@ ROWS, COMPACT_ROWS = 7, 4
 WIDE_COLUMNS, TALL_LINES = 96, 30
 """Minimum terminal size for the full page."""
 EVENTS_SHOWN = 4
+SERVICE_ROWS = 3
+"""Most rows of services; each beyond the first takes the place of an event."""
 
 _STATUS_STYLES = {
     CandidateStatus.PROMOTED: GOOD,
@@ -104,11 +106,12 @@ def draw(
     """
     full = columns >= WIDE_COLUMNS and lines >= TALL_LINES
     panels = _overview_panels(now, full) if page == PAGES[0] else diagnostics_panels(now, full)
+    services = _services(now, full, columns)
     return Group(
         _headline(title, now),
         *panels,
-        _services(now, full),
-        _events(events[-(EVENTS_SHOWN if full else 2) :]),
+        *services,
+        _events(events[max(0, len(events) - (EVENTS_SHOWN if full else 2) + len(services[1:])) :]),
         _footer(title, page if has_keys else None),
     )
 
@@ -212,33 +215,39 @@ def _player(rung: Rung, is_champion: bool) -> str:
     return f"{name} ★" if is_champion else name
 
 
-def _services(now: Readings, full: bool) -> RenderableType:
-    line = Text(" ")
-    if now.disk_warning:
-        line.append(f"{now.disk_warning}   ", style=WRONG)
-    for service in now.services:
-        style = _STATE_STYLES[service.state]
-        line.append("● ", style=style)
-        line.append(service.name.replace("_", " "))
-        if service.state is ChildState.READY and full:
-            line.append(f" {memory(service.memory_bytes)}", style=LABEL)
-        elif service.state is not ChildState.READY and service.compiling is None:
-            line.append(f" {service.state.value}", style=style)
-        if service.compiling is not None:
-            line.append(f" compiles, {service.compiling.time}", style=LOOK)
-        if service.device:
-            line.append(f" {service.device} {share(service.share)}", style=LABEL)
-        if service.restarts:
-            line.append(f" {service.restarts} restart{'s' if service.restarts > 1 else ''}", style=LOOK)
-        line.append("   " if full else "  ")
-    line.no_wrap, line.overflow = True, "ellipsis"
+def _services(now: Readings, full: bool, columns: int) -> list[Text]:
+    """Return rows with the services; where `SERVICE_ROWS` are too few, the last one is cut."""
+    warning = [Text(now.disk_warning, style=WRONG)] if now.disk_warning else []
+    gap = "   " if full else "  "
+    rows: list[Text] = []
+    for part in (*warning, *(_service(service, full) for service in now.services)):
+        if rows and (len(rows) == SERVICE_ROWS or rows[-1].cell_len + len(gap) + part.cell_len <= columns):
+            rows[-1].append(gap).append_text(part)
+        else:
+            rows.append(Text(" ", no_wrap=True, overflow="ellipsis").append_text(part))
+    return rows or [Text("")]
+
+
+def _service(service: ServiceReading, full: bool) -> Text:
+    style = _STATE_STYLES[service.state]
+    line = Text.assemble(("● ", style), service.name.replace("_", " "))
+    if service.state is ChildState.READY and full:
+        line.append(f" {memory(service.memory_bytes)}", style=LABEL)
+    elif service.state is not ChildState.READY and service.compiling is None:
+        line.append(f" {service.state.value}", style=style)
+    if service.compiling is not None:
+        line.append(f" compiles, {service.compiling.time}", style=LOOK)
+    if service.device:
+        line.append(f" {service.device} {share(service.share)}", style=LABEL)
+    if service.restarts:
+        line.append(f" {service.restarts} restart{'s' if service.restarts > 1 else ''}", style=LOOK)
     return line
 
 
 def _events(events: Sequence[Event]) -> RenderableType:
-    grid = Table.grid(padding=(0, 1))
+    grid = Table.grid(padding=(0, 1), expand=True)
     grid.add_column(justify="right", style=LABEL, no_wrap=True, min_width=7)
-    grid.add_column(no_wrap=True, overflow="ellipsis")
+    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)  # without a ratio it takes the width of its text
     for event in events:
         grid.add_row(clock(event.at_s), event.text.partition("\n")[0])  # a log stays in its file
     return Padding(grid, (1, 0, 1, 0)) if events else Text("")
