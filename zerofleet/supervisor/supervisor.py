@@ -34,7 +34,7 @@ from zerofleet.presets.experiment import SERVICES
 from zerofleet.presets.warm_start import WarmStartSettings, game_of, seatings_of
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import client_token
-from zerofleet.service.compilation_note import Compilation, announcement
+from zerofleet.service.compilation_note import announcement
 from zerofleet.service.settings import inherited_environment
 from zerofleet.storage.files import atomic_publish
 from zerofleet.storage.runs import RunDirectory, RunHeader
@@ -151,7 +151,7 @@ class Supervisor:
         self._presenter: Presenter | None = None
         self._last = Readings()
         self._pages_at = ""
-        self._compiling: dict[str, tuple[int | None, Compilation]] = {}  # last news of each service's compilation, with its pid
+        self._compiled: set[str] = set()  # names of services whose compilation was reported
         self._is_ending = False
         self.was_compiling = False
         """Whether a service compiled rules when the services were stopped."""
@@ -266,17 +266,13 @@ class Supervisor:
             self._end.set()
 
     def _tell_compilations(self) -> None:
-        """Report each service that compiles, once a compilation, until the services are stopped."""
+        """Report each service that compiles, once, until the services are stopped."""
         if self._is_ending:
             return
         for child in self._children:
-            now = child.compiling
-            if now is None:  # ended, or without news for a while on a busy machine
-                continue
-            pid, before = self._compiling.get(child.name, (None, None))
-            if before is None or pid != child.pid or now.functions < before.functions or now.seconds < before.seconds:
+            if child.compiling is not None and child.name not in self._compiled:
+                self._compiled.add(child.name)
                 self._tell(f"{child.name} compiles {announcement(self._request.game)}")
-            self._compiling[child.name] = child.pid, now
 
     def _tell_pages(self) -> None:
         """Report the address of the web application when it is ready, and a new one after a restart."""
