@@ -266,6 +266,25 @@ def test_the_summary_of_a_run_without_games_names_a_compilation_as_the_reason() 
     assert told not in summary(request, Readings(elapsed_s=3))
 
 
+def test_the_summary_of_a_run_names_services_that_were_never_ready() -> None:
+    request, starting = RunRequest("connect_four", Path("runs/a")), ("inference_server", "worker-0")
+    told = "inference_server, worker-0 were still starting"
+    idle, busy = Readings(elapsed_s=180), Readings(elapsed_s=180, games=3, games_stored=3)
+    assert f"no game was finished: {told}; the same command goes on" in summary(request, idle, unready=starting)
+    both = summary(request, idle, was_compiling=True, unready=("trainer",))
+    assert "the rules were still compiling, once for this machine, and trainer was still starting; the same" in both
+    assert told in summary(request, busy, unready=starting)
+    assert "no game was finished" not in summary(request, busy, unready=starting)
+    assert told not in summary(request, idle, GaveUp("trainer was killed 5 times in a row"), unready=starting)
+
+
+def test_the_summary_of_a_run_states_where_games_are_that_were_not_stored() -> None:
+    request, told = RunRequest("connect_four", Path("runs/a")), "the games wait in the stream, and the next start stores them"
+    assert told in summary(request, Readings(games=3112))
+    for now in (Readings(), Readings(games=3, games_stored=1), Readings(games=3, rejected=3)):
+        assert told not in summary(request, now)
+
+
 def test_a_run_whose_service_refused_its_settings_offers_no_command_to_resume_it() -> None:
     request = RunRequest("connect_four", Path("runs/a"), overrides={"train.learner": "sarsa_lambda"})
     refused, died = GaveUp("trainer refused to start", is_final=True), GaveUp("trainer was killed 5 times in a row")

@@ -149,6 +149,23 @@ async def test_a_run_goes_on_without_pages_that_cannot_start(directory: RunDirec
 
 
 @pytest.mark.slow
+async def test_services_that_were_not_ready_when_the_run_was_stopped_are_known(
+    directory: RunDirectory, plan: Plan, notes: Path, tmp_path: Path
+) -> None:
+    ready, absent = plan("worker-0", "good"), tmp_path / "absent.json"
+    starting = dataclasses.replace(plan("trainer", "good"), announce=absent)
+    plans = [starting, ready, dataclasses.replace(plan("ui", "good"), announce=absent, is_needed=False)]
+    request = RunRequest("tic_tac_toe", directory.paths.root, preset="tiny")
+    supervisor = Supervisor(request, directory, plans, Console(file=io.StringIO(), width=100))
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(supervisor.run())
+        await until_ready(notes, len(plans))
+        await until(ready.announce.exists)
+        supervisor.stop("SIGINT")
+    assert supervisor.unready == ("trainer",)
+
+
+@pytest.mark.slow
 async def test_a_run_without_pages_names_the_command_that_shows_it(directory: RunDirectory, plan: Plan) -> None:
     out = io.StringIO()
     async with supervising(directory, [plan("trainer", "good")], out, duration_s=0.1):

@@ -186,7 +186,7 @@ async def _supervise(request: RunRequest, supervisor: Supervisor, console: Conso
         finally:
             background.not_at_exit(supervisor)
         with contextlib.suppress(OSError, SystemExit):  # the terminal or the pipe was closed
-            text = summary(request, last, failure, was_compiling=supervisor.was_compiling)
+            text = summary(request, last, failure, was_compiling=supervisor.was_compiling, unready=supervisor.unready)
             console.print(f"\n{text}\n", markup=False, highlight=False, soft_wrap=True)
         if failure is not None:
             raise failure

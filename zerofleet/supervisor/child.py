@@ -92,6 +92,8 @@ class Child:
         """Port of /metrics; 0 while the child is not ready."""
         self.address = ""
         """Address at which the child serves; empty before it was ready."""
+        self.was_ready = False
+        """Whether the child was ever ready."""
         self.compiling: Compilation | None = None
         """Compilation in progress; None without one."""
         self.since_s = time.monotonic()
@@ -103,7 +105,6 @@ class Child:
         self._log_begins = 0
         """Position in the log at which the present process began."""
         self._ready_at_s: float | None = None
-        self._was_ever_ready = False
         self._quick_deaths = 0
         self._backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S, rng=None)
 
@@ -130,7 +131,7 @@ class Child:
                     how = f"could not be started: {error}"
                 if self._ending.is_set():
                     break
-                await self._pause(self._note_death(how, refused=code == EXIT_REFUSED and not self._was_ever_ready))
+                await self._pause(self._note_death(how, refused=code == EXIT_REFUSED and not self.was_ready))
         finally:
             if self.pid is not None and self._process is not None:
                 self._process.kill()
@@ -174,7 +175,7 @@ class Child:
         if pid == self.pid:
             self.metrics_port, self.address = port, address
             self._ready_at_s = time.monotonic()
-            self._was_ever_ready = True
+            self.was_ready = True
             self.state = ChildState.READY
 
     async def _run_once(self) -> int:

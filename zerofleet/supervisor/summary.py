@@ -16,20 +16,29 @@ __all__ = ["summary"]
 
 CANDIDATES_SHOWN = 5
 _LABEL_WIDTH = 12
-_STILL_COMPILING = "no game was finished: the rules were still compiling, once for this machine; the same command goes on"
+_COMPILING = "the rules were still compiling, once for this machine"
 
 
-def summary(request: RunRequest, last: Readings, failure: GaveUp | None = None, *, was_compiling: bool = False) -> str:
+def summary(
+    request: RunRequest,
+    last: Readings,
+    failure: GaveUp | None = None,
+    *,
+    was_compiling: bool = False,
+    unready: Sequence[str] = (),
+) -> str:
     """Return the closing lines of a run: work done, results, and the commands to play and to resume.
 
     A run whose service has refused its settings, or whose first version is broken, would fail again, so there is no command to
     resume it.
-    `was_compiling`: whether a service compiled rules when the run was stopped.
+    `was_compiling`: whether a service compiled rules when the run was stopped. `unready`: names of other services that were
+    not ready until then. Both are reasons of a run without results, unless it has a failure.
     """
+    reasons = _reasons(last, was_compiling=was_compiling, unready=unready) if failure is None else []
     lines = [
         ("ran for", clock(last.elapsed_s)),
         ("games", f"{count(last.games)} in this session, {count(max(last.games_stored, 0))} stored in the run"),
-        *([("", _STILL_COMPILING)] if was_compiling and not last.games else []),
+        *(("", reason) for reason in reasons),
         ("learning", _learning(last)),
         ("champion", _champion(last)),
         *_ladder(last),
@@ -41,6 +50,17 @@ def summary(request: RunRequest, last: Readings, failure: GaveUp | None = None, 
         *([] if failure is not None and failure.is_final else [("resume", request.command())]),
     ]
     return "\n".join(f"  {label:<{_LABEL_WIDTH}}{text}".rstrip() for label, text in lines)
+
+
+def _reasons(last: Readings, *, was_compiling: bool, unready: Sequence[str]) -> list[str]:
+    """Return why no game was finished or stored, as far as it is known."""
+    starting = [f"{', '.join(unready)} {'was' if len(unready) == 1 else 'were'} still starting"] if unready else []
+    if not last.games:
+        causes = [*([_COMPILING] if was_compiling else []), *starting]
+        return [f"no game was finished: {', and '.join(causes)}; the same command goes on"] if causes else []
+    if last.games_stored or last.rejected:
+        return starting
+    return ["the games wait in the stream, and the next start stores them", *starting]
 
 
 def _learning(last: Readings) -> str:

@@ -71,7 +71,7 @@ def run(request: RunRequest, console: Console | None = None) -> int:
     with supervising(request, console, terminal_keyboard()) as supervisor:
         failure, last = asyncio.run(_run_until_signal(supervisor))
     with contextlib.suppress(OSError, SystemExit):
-        text = summary(request, last, failure, was_compiling=supervisor.was_compiling)
+        text = summary(request, last, failure, was_compiling=supervisor.was_compiling, unready=supervisor.unready)
         console.print(f"\n{text}\n", markup=False, highlight=False, soft_wrap=True)
     if failure is not None:
         sys.stderr.write(f"error: {failure}\n")
@@ -155,6 +155,8 @@ class Supervisor:
         self._is_ending = False
         self.was_compiling = False
         """Whether a service compiled rules when the services were stopped."""
+        self.unready: tuple[str, ...] = ()
+        """Names of the other services that were never ready until then, without those that the run does without."""
         self._began_s = time.monotonic()
 
     async def run(self) -> tuple[GaveUp | None, Readings]:
@@ -190,7 +192,7 @@ class Supervisor:
                 watching = group.create_task(self._watch(observer))
                 hurrying = group.create_task(self._kill_when_hurried())
                 await self._until_end()
-                self._is_ending, self.was_compiling = True, any(child.compiling is not None for child in self._children)
+                self._note_end()
                 await self._drain()
                 watching.cancel()
                 hurrying.cancel()
@@ -212,6 +214,14 @@ class Supervisor:
                 await self._end.wait()
         except TimeoutError:
             self._tell("the time is up; finishing")
+
+    def _note_end(self) -> None:
+        """Note what the services had not done yet when they were stopped."""
+        for child in self._children:
+            child.look()
+        self._is_ending, self.was_compiling = True, any(child.compiling is not None for child in self._children)
+        unready = (child for child in self._children if not child.was_ready and child.compiling is None)
+        self.unready = tuple(child.name for child in unready if child.plan.is_needed)
 
     async def _drain(self) -> None:
         """Drain the services, producers before the services they need."""
