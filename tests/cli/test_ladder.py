@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from zerofleet.cli import screen
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment
 from zerofleet.storage.model_store import DirectoryStore
@@ -51,6 +52,11 @@ def test_champions_and_rungs_are_rated_and_no_game_is_repeated(zerofleet, run, l
     again = zerofleet("ladder", "tic_tac_toe", "--run-dir", str(run), *WORDS, "--json")
     assert again.json() == said
     assert lent == [(1,)]
+
+
+def test_the_progress_of_a_ladder_counts_games(zerofleet, run, lent, monkeypatch):
+    monkeypatch.setattr(screen, "PLAIN_LINE_INTERVAL_S", 0.0)
+    assert "games of the ladder: 12/12 " in zerofleet("ladder", "--run-dir", str(run), *WORDS).err
 
 
 def test_the_curve_over_time_of_a_short_run_has_minutes(zerofleet, run, lent, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 
 from games.core import make
 from zerofleet.agents import AGENTS, make_agent
+from zerofleet.cli import screen
 from zerofleet.cli.commands.agents import example_of
 from zerofleet.errors import InvalidRequest
 from zerofleet.testing import built_in_games
@@ -42,6 +43,11 @@ def test_the_tournament_tables_show_every_player_and_the_zero_of_the_scale(zerof
     assert first.startswith("1  alpha_beta:2")
     assert shown.count("alpha_beta:2") == 2
     assert "the mean is 0" in zerofleet("tournament", *WORDS[1:]).out
+
+
+def test_the_progress_of_a_tournament_counts_games(zerofleet, monkeypatch):
+    monkeypatch.setattr(screen, "PLAIN_LINE_INTERVAL_S", 0.0)
+    assert "games of the tournament of 3: 7/30\n" in zerofleet("tournament", *WORDS).err
 
 
 def test_a_tournament_resumes_from_its_directory_and_rejects_other_terms(zerofleet, tmp_path):

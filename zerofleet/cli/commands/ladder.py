@@ -110,7 +110,7 @@ def _play(chosen: RunLadder, book: LadderBook) -> None:
     def note(result: GameResult) -> None:
         meter.advance(remark=next((name for name in result.players if name.startswith("model:")), "rungs"))
 
-    with screen.meter("ladder", missing) as meter:
+    with screen.meter("games of the ladder", missing) as meter:
         asyncio.run(chosen.play(book, note=note))
 
 

@@ -157,7 +157,7 @@ async def _play(request: _Request, boards: Sequence[Scoreboard], journal: Result
         return
     async with AsyncExitStack() as stack:
         workers = await _workers(stack, request, games=total - known)
-        with screen.meter(f"tournament of {len(request.terms.players)}", total) as meter:
+        with screen.meter(f"games of the tournament of {len(request.terms.players)}", total) as meter:
             meter.advance(known)
 
             def progress(result: GameResult) -> None:
