@@ -178,6 +178,14 @@ async def test_no_version_counts_as_served_when_no_replica_answers(fleet):
             await control.serve(MODEL, [1])
 
 
+async def test_a_server_behind_its_own_address_that_does_not_answer_is_named_once(tmp_path):
+    target = f"unix:{tmp_path}/absent.sock"
+    async with ReplicaControl(target) as control:
+        with pytest.raises(Unavailable) as refused:
+            await control.serve(MODEL, [1])
+    assert str(refused.value).startswith(f"{target} does not answer; is it running?")
+
+
 async def test_a_version_refused_by_one_replica_is_corrupt_and_the_replica_keeps_its_versions(fleet):
     async with fleet.control() as control:
         await control.serve(MODEL, [1])

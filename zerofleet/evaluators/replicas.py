@@ -149,7 +149,9 @@ class ReplicaControl:
                 replica.passed_over = True
                 log.warning("replica.passed_over", address=address, silent_s=round(now_s - replica.answered_s))
         if not any(lives):
-            error = Unavailable(f"{self.target} does not answer at {', '.join(self._replicas)}; is it running?")
+            others = set(self._replicas) - {self.target}
+            at = f" at {', '.join(sorted(others))}" if others else ""
+            error = Unavailable(f"{self.target} does not answer{at}; is it running?")
             raise await known[0][1].control.explained(error) if known else error
         present = [replica for (_, replica), alive in zip(known, lives, strict=True) if alive]
         return present, f"{', '.join(silent)} does not answer" if silent else ""
