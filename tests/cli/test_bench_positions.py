@@ -40,3 +40,10 @@ def test_a_small_game_gives_all_the_positions_that_it_has(zerofleet, tmp_path):
     assert outcome.code == 0
     assert "1 positions for the model rock_paper_scissors_turns1" in outcome.out
     assert "50 were wanted" in outcome.err
+
+
+def test_a_file_in_a_missing_folder_is_refused_by_its_own_name(zerofleet, tmp_path):
+    file = tmp_path / "missing" / "positions.json"
+    refused = zerofleet("bench", "positions", "tic_tac_toe", "--out", str(file))
+    assert refused.code != 0
+    assert f"{file} cannot be written" in " ".join(refused.err.split())

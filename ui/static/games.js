@@ -33,7 +33,7 @@ function tell(isFiltered) {
   const left = unreadable ? `, ${count(unreadable)} not readable` : "";
   byId("count").textContent = isFiltered
     ? `${count(shown.length)} found, ${count(searched)} of ${count(total)} games searched${left}`
-    : `${count(total)} games stored${left}`;
+    : `${count(total)} game${total === 1 ? "" : "s"} stored${left}`;
 }
 
 /** Search on until a page of games is found, none is left, or another search begins; each request is bounded by the server. */

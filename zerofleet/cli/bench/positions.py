@@ -18,7 +18,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.options import GameName, Json, Parameters, Seed, chosen_game
 from zerofleet.contracts.encodings import sample_positions
 from zerofleet.contracts.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
-from zerofleet.storage.files import atomic_publish
+from zerofleet.storage.files import atomic_publish, require_place
 
 __all__ = ["distinct_positions", "perf_data", "positions"]
 
@@ -57,6 +57,7 @@ def positions(
     json: Json = False,
 ) -> None:
     """Write positions of random games as an input file for Triton's perf_analyzer, which measures a running server."""
+    require_place(out)
     made = chosen_game(game, parameters)
     states, legal = distinct_positions(made, count, seed=seed)
     atomic_publish(out, json_format.dumps(perf_data(states, legal)))
