@@ -2,8 +2,8 @@
 
 The seed of a game is a hash of (run seed, worker, incarnation, number) and part of its record: any game can be replayed.
 Each process draws its own incarnation, so a restarted worker does not repeat its first games. With `selfplay.sync` the version
-takes the place of the number, and worker and incarnation are constants: a restarted worker plays the same game with the same
-version again, under the same uid, and so does the worker of another run with the same seed.
+takes the place of the number, the incarnation is constant, and so is the worker without a `worker_id`: a restarted worker plays
+the same game with the same version again, under the same uid, and so does the worker of another run with the same seed.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from ui.faults import shown_fault
 from ui.model_servers import ModelServers
 from zerofleet.errors import InvalidRequest, ModelNotFound, ZerofleetError
 from zerofleet.evaluators.base import Evaluator
-from zerofleet.evaluators.uniform import UniformEvaluator
+from zerofleet.evaluators.opening import evaluating
 from zerofleet.library.seated_game import SeatedGame
 from zerofleet.search import RootAnalysis, SearchSettings
 from zerofleet.search.block import LAST_SEED
@@ -150,14 +150,14 @@ class Studies:
         game = wish.played.game
         await asyncio.to_thread(_require_turn, wish)
         async with contextlib.AsyncExitStack() as stack:
-            evaluator: Evaluator = UniformEvaluator(game.spec().num_players, game.spec().num_actions)
-            version, title = 1, "no model: uniform priors, and value 0 before the end"
+            serving, version, title = evaluating(None, game), 1, "no model: uniform priors, and value 0 before the end"
             if wish.model != NO_MODEL:
                 if wish.run is None or not is_model(wish.model):
                     raise InvalidRequest(f"{wish.model!r}: choose a run with champion or model:N, or the model {NO_MODEL}")
                 version = await asyncio.to_thread(version_of, wish.model, wish.run.paths, game)
-                evaluator = await stack.enter_async_context(self._servers.serving(wish.run, version, once=self._once))
+                serving = self._servers.serving(wish.run, version, once=self._once)
                 title = f"champion {version}" if wish.model == "champion" else f"model {version}"
+            evaluator = await stack.enter_async_context(serving)
             settings = SearchSettings.for_analysis(game.spec(), wish.simulations)
             if settings.information != "open":
                 settings = settings.model_copy(update={"information": wish.information})

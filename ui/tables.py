@@ -2,8 +2,8 @@
 
 A table belongs to the browser that holds its id. The opponent replies in a task, so that a request returns at once; `wait`
 returns after the reply. The rules run in threads, where their first use compiles them; a reader takes a snapshot, which no
-move changes. Models are asked through an inference server, which the tables of the run share and use for
-the time of a question alone.
+move changes. Models are asked through an inference server, which the tables of the run share and use for the time of a question
+alone.
 """
 
 from __future__ import annotations

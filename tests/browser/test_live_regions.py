@@ -1,4 +1,4 @@
-"""What screen readers are told by the pages that follow a run: a text when it changes, never the same one at every event."""
+"""Live regions of the pages that follow a run: a text is set when it changes, and not again at every event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `.ci/run` leaves on a machine, with other programs in place of those that install packages and run containers."""
+"""Files and processes after `.ci/run`, with stand-ins for the programs that install packages and run containers."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Fleet:
         self.connected: list[str] = []
         """Address of each connection that was made."""
         self.closed: list[str] = []
-        """What was ended: connections, and servers."""
+        """Names of the connections and servers that were ended, in order."""
 
     @contextlib.asynccontextmanager
     async def own_server(self, paths, game, *, max_versions):

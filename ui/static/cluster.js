@@ -1,10 +1,9 @@
-import { away, awayText, bars, byId, compact, el, following, moment, notice, path, percent, put, run, table } from "./common.js";
+import { away, awayText, bars, byId, compact, el, following, moment, notice, path, percent, put, run, several, table } from "./common.js";
 
 const form = byId("fleet"), asked = new URLSearchParams(location.search);
 let wanted = [];
 
 const share = (value) => (value === null ? "–" : percent(value));
-const several = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
 
 /** Return the sentence about the parts near their capacity, and its end with the share, which changes from event to event. */

@@ -175,6 +175,7 @@ export function following(kind, addresses, show, what) {
 }
 
 export const count = (number) => (number ?? 0).toLocaleString("en");
+export const several = (number, what) => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 export const signed = (number, places = 2) => (number >= 0 ? "+" : "−") + Math.abs(number).toFixed(places);
 export const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 export const moment = (text) => new Date(text).toISOString().slice(0, 19).replace("T", " ");

@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, latest, moment, notice, onward, path, patiently, result, run, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, moment, notice, onward, path, patiently, result, run, several, table } from "./common.js";
 
 const PAGE = 50, FIRST_MOVES = 8;
 const form = byId("filter"), names = [...new FormData(form).keys()], searching = latest();
@@ -33,7 +33,7 @@ function tell(isFiltered) {
   const left = unreadable ? `, ${count(unreadable)} not readable` : "";
   byId("count").textContent = isFiltered
     ? `${count(shown.length)} found, ${count(searched)} of ${count(total)} games searched${left}`
-    : `${count(total)} game${total === 1 ? "" : "s"} stored${left}`;
+    : `${several(total, "game")} stored${left}`;
 }
 
 /** Search on until a page of games is found, none is left, or another search begins; each request is bounded by the server. */

@@ -91,9 +91,10 @@ const summary = (row) => el("p", {}, !row.is_begun ? "No game that counts has en
 
 /** Read whether players hide nothing; after a failure, once more. */
 function learn() {
-  facts ??= fetchJson(path("games")).then(({ games }) => { isOpen = games.some((one) => one.game === game && one.information === "perfect"); });
-  facts.catch(() => { facts = null; });
-  return facts;
+  return facts ??= fetchJson(path("games")).then(
+    ({ games }) => { isOpen = games.some((one) => one.game === game && one.information === "perfect"); },
+    (error) => { facts = null; throw error; },
+  );
 }
 
 const page = (values) => fetchJson(`${path("runs", run, "matches")}?${query(values)}`);

@@ -1,6 +1,6 @@
 // Boards of self-play. Finished games: each board replays one, then takes the newest that no board has shown. Games in progress: each
 // board follows one game of a worker after another; while no worker answers, the boards show finished games.
-import { byId, count, el, fetchJson, latest, notice, onward, path, patiently, put, result, run, signed } from "./common.js";
+import { byId, count, el, fetchJson, latest, notice, onward, path, patiently, put, result, run, several, signed } from "./common.js";
 
 const HOLD_S = 2, ASK_EVERY_MS = 2000, FALLBACK = { games: "finished", boards: "9", speed: "2", seat: "1" };
 const LOST = "zerofleet ui does not answer: it was stopped, or the connection is lost. This page reconnects by itself.";
@@ -25,8 +25,8 @@ const models = (versions) => {
 function tell() {
   const inUse = boards.filter(({ item }) => !item.hidden).length;
   put(byId("state"), showsRunning()
-    ? `${inUse} game${inUse === 1 ? "" : "s"} of ${live.worker}`
-    : stored === null ? "reading…" : `${count(stored)} game${stored === 1 ? "" : "s"} stored`);
+    ? `${several(inUse, "game")} of ${live.worker}`
+    : stored === null ? "reading…" : `${several(stored, "game")} stored`);
   byId("state").classList.toggle("good", showsRunning());
   byId("speeds").hidden = showsRunning();
   byId("of-running").hidden = !showsRunning();

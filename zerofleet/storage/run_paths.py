@@ -15,7 +15,8 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+
+from zerofleet.storage.sqlite_address import sqlite_address
 
 __all__ = ["RUNS", "RunPaths"]
 
@@ -97,7 +98,7 @@ class RunPaths:
     @property
     def stream_url(self) -> str:
         """URL of the stream, for `open_stream`."""
-        return f"sqlite:///{quote(os.fsencode(self.games.absolute()))}"
+        return sqlite_address(self.games.absolute())
 
     @property
     def sockets(self) -> Path:

@@ -20,6 +20,7 @@ from games.core import Game
 from games.errors import IllegalMove
 from games.positions import read_moves, replay
 from zerofleet.errors import InvalidRequest
+from zerofleet.strength.word_lines import read_words
 
 __all__ = ["FiledPosition", "read_positions"]
 
@@ -44,16 +45,8 @@ def read_positions(game: Game, path: Path) -> list[FiledPosition]:
     Raises `InvalidRequest`, with the line number, for illegal moves and finished positions; also for a file that cannot be read
     or has no position.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidRequest(f"positions cannot be read from {path}: {reason}") from error
     found = []
-    for number, line in enumerate(lines, start=1):
-        words = line.partition("#")[0].replace(",", " ").split()
-        if not words:
-            continue
+    for number, words in read_words(path, what="positions"):
         try:
             moves, score = _read(game, words)
         except (InvalidRequest, IllegalMove) as error:

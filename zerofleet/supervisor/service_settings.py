@@ -11,15 +11,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets.experiment import SERVICES
 from zerofleet.presets.secret_settings import ADDRESS_PASSWORD
 from zerofleet.service.settings import ServiceSettings, read_settings
 from zerofleet.storage.run_paths import RunPaths
+from zerofleet.storage.sqlite_address import addressed_file
 from zerofleet.supervisor.fleet import service_environment
 from zerofleet.supervisor.request import RunRequest
 
@@ -124,10 +124,10 @@ class _Store(NamedTuple):
     @classmethod
     def of(cls, url: str) -> Self:
         """Return the store of an address; an invalid one is a store of its own."""
+        if (path := addressed_file(url)) is not None:
+            return cls("sqlite", "", 0, str(path.resolve()))
         try:
             parts = urlsplit(url)
-            if parts.scheme == "sqlite":
-                return cls("sqlite", "", 0, str(Path(unquote(parts.path.removeprefix("/"))).resolve()))
             database = dict(parse_qsl(parts.query)).get("db")
             if parts.scheme == "unix":
                 return cls("unix", parts.path, 0, database or _DATABASE)

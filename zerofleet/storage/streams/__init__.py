@@ -8,14 +8,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import ValidationError
 
 from zerofleet.errors import ConfigurationError
+from zerofleet.storage.sqlite_address import addressed_file
 from zerofleet.storage.streams.base import (
     DEAD_PAYLOAD_BYTES,
     POISON,
@@ -47,7 +46,6 @@ __all__ = [
     "open_stream",
 ]
 
-_SQLITE = "sqlite:///"
 _WANTED = "want sqlite:///FILE, redis://HOST:PORT/DB, rediss://... or unix:///SOCKET"
 _REDIS_SCHEMES = ("redis", "rediss", "unix")
 
@@ -85,10 +83,9 @@ def open_stream(url: str, *, name: str) -> GameStream:
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
         raise ConfigurationError(f"stream address, part after '?': {problems}") from None
-    address = url.partition("?")[0]
-    if address.startswith(_SQLITE) and len(address) > len(_SQLITE):
-        path = Path(os.fsdecode(unquote_to_bytes(address.removeprefix(_SQLITE))))
+    if (path := addressed_file(url)) is not None:
         return SqliteStream(path, name=name, settings=settings)
+    address = url.partition("?")[0]
     if parts.scheme in _REDIS_SCHEMES and address != f"{parts.scheme}://":
         return _redis_stream()(address if database is None else f"{address}?db={database}", name=name, settings=settings)
     raise ConfigurationError(f"stream address begins with {parts.scheme or url[:10]!r}; {_WANTED}")

@@ -11,7 +11,6 @@ Without `@` the seed is the index of the opening, from 0. `#` starts a comment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from games.errors import IllegalMove
 from zerofleet.errors import InvalidRequest
 from zerofleet.search.block import LAST_SEED
 from zerofleet.strength.matches.openings import Opening, position_key
+from zerofleet.strength.word_lines import read_words
 
 __all__ = ["opening_line", "read_openings"]
 
@@ -35,14 +35,9 @@ def read_openings(game: Game, path: Path) -> tuple[Opening, ...]:
     Raises `InvalidRequest`, with the line number, for illegal moves, an opening that ends the game, and a repeated
     position; also for a file that cannot be read or has no opening.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidRequest(f"openings cannot be read from {path}: {reason}") from error
     found: list[Opening] = []
     seen: dict[int, int] = {}
-    for number, words in _said(lines):
+    for number, words in read_words(path, what="openings"):
         try:
             opening = _read(game, words, seed=len(found))
         except (InvalidRequest, IllegalMove) as error:
@@ -66,14 +61,6 @@ def opening_line(game: Game, opening: Opening) -> str:
     dealt = np.any(positions.new_state(game, opening.seed) != positions.new_state(game))
     seeded = dealt or game.spec().information != "perfect"
     return " ".join([f"{_SEED}{opening.seed}", *names] if seeded else names)
-
-
-def _said(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the words of each line that is not blank."""
-    for number, line in enumerate(lines, start=1):
-        words = line.partition("#")[0].replace(",", " ").split()
-        if words:
-            yield number, words
 
 
 def _read(game: Game, words: list[str], *, seed: int) -> Opening:
