@@ -27,6 +27,7 @@ from inference_server.settings import BackendChoice, Precision
 from zerofleet.contracts.manifests import Manifest
 from zerofleet.errors import ConfigurationError, CorruptModel
 from zerofleet.evaluators.native import Unsupported, library
+from zerofleet.telemetry import metrics
 
 if TYPE_CHECKING:
     from inference_server.backend import TorchBackend
@@ -46,6 +47,8 @@ class Choice:
     summary: str
     """Backends in order, with device and number format."""
     reason: str
+    device: str
+    """`cpu`, or the GPU of all its backends: `cuda:0`."""
 
 
 def open_backend(
@@ -56,7 +59,7 @@ def open_backend(
     choice: BackendChoice = "auto",
     slots: int = 0,
 ) -> Backend:
-    """Return the backend of these settings: with the precision `auto` the kernel may use bfloat16x3.
+    """Return the backend of these settings, named in log and metrics: with `precision=auto` the kernel may use bfloat16x3.
 
     `slots`: batches in flight on a GPU, 0 for the default. Raises `ConfigurationError` for settings that this machine cannot
     meet. torch is imported now if it evaluates every network or decides on a GPU (`inference_server.device`), else when the
@@ -64,6 +67,7 @@ def open_backend(
     """
     found = choose_backend(device, precision, threads, choice=choice, slots=slots)
     log.info("backend.chosen", backend=found.summary, reason=found.reason)
+    metrics.INFERENCE_DEVICE.labels(device=found.device).set(1)
     return found.backend
 
 
@@ -79,6 +83,7 @@ def choose_backend(device: str, precision: Precision, threads: int, *, choice: B
             ChosenBackend(graphs, torch_backend),
             f"cuda in {arithmetic} on {torch_backend.device}, torchscript for other networks",
             "a GPU" if choice == "auto" else "backend=cuda",
+            str(torch_backend.device),
         )
     reason = "backend=torchscript"
     if choice != "torchscript":
@@ -88,7 +93,8 @@ def choose_backend(device: str, precision: Precision, threads: int, *, choice: B
         if choice == "native":
             raise ConfigurationError(f"backend=native: {reason}; use backend=auto")
     torch_backend = asked or open_torch("cpu", precision, threads)
-    return Choice(torch_backend, f"torchscript in {arithmetic} on {'a GPU' if on_gpu else 'the CPU'}", reason)
+    summary = f"torchscript in {arithmetic} on {'a GPU' if on_gpu else 'the CPU'}"
+    return Choice(torch_backend, summary, reason, str(torch_backend.device))
 
 
 def _native(precision: Precision, threads: int, choice: BackendChoice, asked: TorchBackend | None) -> Choice:
@@ -96,10 +102,10 @@ def _native(precision: Precision, threads: int, choice: BackendChoice, asked: To
     native = NativeBackend(threads, float32=float32)
     best = next(known.name for known in library.find().instructions if not (float32 and known.is_split))
     if choice == "native":
-        return Choice(native, f"native_{best} on the CPU", "backend=native")
+        return Choice(native, f"native_{best} on the CPU", "backend=native", "cpu")
     second = asked or LateTorchBackend(precision, threads)
     summary = f"native_{best} on the CPU, torchscript for networks that it does not support"
-    return Choice(ChosenBackend(native, second), summary, "no GPU" if asked else "no driver of a GPU, or device=cpu")
+    return Choice(ChosenBackend(native, second), summary, "no GPU" if asked else "no driver of a GPU, or device=cpu", "cpu")
 
 
 def _obstacle(*, on_gpu: bool, precision: str, any_instructions: bool) -> str:

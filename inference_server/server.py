@@ -114,7 +114,6 @@ async def open_server(
     part = settings.inference
     if backend is None:
         backend = open_backend(settings.device, settings.precision, part.threads, choice=settings.backend, slots=part.slots)
-    metrics.INFERENCE_DEVICE.labels(device=settings.device).set(1)
     lost: asyncio.Future[DeviceLost] = asyncio.get_running_loop().create_future()
 
     def lose(error: DeviceLost) -> None:

@@ -31,6 +31,7 @@ from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable
 from zerofleet.evaluators.native import Unsupported, library
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.telemetry import metrics
 
 SMALL = NetworkSettings(blocks=1, channels=8, policy_channels=2, value_channels=2, value_hidden=8)
 MODEL = "tic_tac_toe"
@@ -264,6 +265,14 @@ def test_torch_is_opened_at_the_start_where_it_decides_on_a_gpu_or_evaluates_all
     monkeypatch.setattr(device, "has_gpu_driver", lambda: driver)
     open_backend(setting, choice=choice)
     assert asked == opened
+
+
+@pytest.mark.parametrize(("setting", "used"), [("cpu", "cpu"), ("auto", "cpu"), ("cuda:0", "cuda:0")])
+def test_the_metric_of_the_device_has_the_one_in_use(asked, monkeypatch, setting, used):
+    monkeypatch.setattr(device, "has_gpu_driver", lambda: False)
+    metrics.INFERENCE_DEVICE.clear()
+    open_backend(setting)
+    assert [sample.labels for sample in metrics.INFERENCE_DEVICE.collect()[0].samples] == [{"device": used}]
 
 
 def test_a_precision_that_the_cpu_lacks_is_refused_before_torch_is_opened(asked):

@@ -205,7 +205,7 @@ async def test_the_busy_share_of_several_devices_is_their_mean(gatekeeper, monke
             observer._pages[f"inference_server-{index}"] = MetricsPage(text)
             observer._totals.take(f"inference_server-{index}", MetricsPage(text))
         now = await observer.look(None)
-    assert now.device_busy == pytest.approx(0.6)
+    assert (now.device_busy, now.devices) == (pytest.approx(0.6), {"cuda:0", "cuda:1"})
     assert [(one.device, one.share) for one in now.services] == [
         ("cuda:0", pytest.approx(2 / 3)),
         ("cuda:1", pytest.approx(1 / 3)),

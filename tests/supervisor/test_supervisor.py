@@ -43,7 +43,9 @@ from zerofleet.supervisor.child import ChildPlan, GaveUp
 from zerofleet.supervisor.closing import closing_reading
 from zerofleet.supervisor.fleet import plan_fleet
 from zerofleet.supervisor.leftovers import end_leftovers
+from zerofleet.supervisor.presenter import PlainLines
 from zerofleet.supervisor.readings import Readings
+from zerofleet.supervisor.screen import Title
 from zerofleet.supervisor.supervisor import Supervisor, stopped_by_signals
 from zerofleet.testing.models import MODEL, sample_files, sample_manifest
 
@@ -468,3 +470,21 @@ def test_services_left_by_a_killed_supervisor_are_ended_first(tmp_path: Path, no
         assert end_leftovers(paths) == [left.pid]
     assert ends(notes) == ["trainer"]
     assert end_leftovers(paths) == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "devices", "told"),
+    [("gpu", {"cpu"}, 1), ("gpu", {"cpu", "cuda:0"}, 1), ("gpu", {"cuda:0"}, 0), ("gpu", set(), 0), ("tiny", {"cpu"}, 0)],
+)
+def test_a_run_with_sizes_for_a_gpu_says_once_that_its_networks_are_evaluated_on_a_cpu(
+    tmp_path: Path, chosen: str, devices: set[str], told: int
+) -> None:
+    out = io.StringIO()
+    with RunDirectory.create_or_open(tmp_path / "run", "tic_tac_toe", {}, preset=chosen, seed=5) as directory:
+        supervisor = Supervisor(RunRequest("tic_tac_toe", tmp_path / "run", preset=chosen), directory, [], Console(file=out))
+        title = Title("tic_tac_toe", chosen, str(tmp_path), None, "Ctrl-C stops it")
+        supervisor._presenter = PlainLines(Console(file=out, width=200), title)
+        for known in (set(), devices, devices):  # at first no server has answered
+            supervisor._last = Readings(devices=frozenset(known))
+            supervisor._tell_device()
+    assert out.getvalue().count("inference is on a CPU") == told

@@ -275,6 +275,7 @@ class Observer:
             ladder=tuple(self._ladder),
             diagnostics=self._diagnostics.take(now_s, totals, self._worker_pages()),
             services=tuple(self._service(child, now_s) for child in self._children),
+            devices=self._servers.devices,
             disk_free_bytes=self._disk_free_bytes(),
             unknown=self._unknown(),
         )

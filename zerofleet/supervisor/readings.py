@@ -126,6 +126,9 @@ class Readings:
 
     services: tuple[ServiceReading, ...] = ()
 
+    devices: frozenset[str] = frozenset()
+    """Devices of inference as far as they are known: `cpu`, `cuda:0`."""
+
     disk_free_bytes: int | None = None
     """Free space on the disk of the run; None if unknown."""
 

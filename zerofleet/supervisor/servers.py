@@ -64,6 +64,11 @@ class ServerMeter:
                 self._meters.setdefault(name, Meter()).take(at_s, {_POSITIONS: totals.of(_POSITIONS)})
                 self._devices[name] = next(iter(page.by(_DEVICE, "device")), "")
 
+    @property
+    def devices(self) -> frozenset[str]:
+        """Devices of the servers that have stated one."""
+        return frozenset(self._devices.values()) - {""}
+
     def device(self, name: str) -> str:
         """Return the device of one of several servers; empty for other services, and where there is one server."""
         return self._devices.get(name, "") if len(self._devices) > 1 else ""

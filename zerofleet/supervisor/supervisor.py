@@ -152,6 +152,7 @@ class Supervisor:
         self._last = Readings()
         self._pages_at = ""
         self._compiled: set[str] = set()  # names of services whose compilation was reported
+        self._has_told_device = False
         self._is_ending = False
         self.was_compiling = False
         """Whether a service compiled rules when the services were stopped."""
@@ -250,6 +251,7 @@ class Supervisor:
             self._last = await observer.look(self._left_s())
             self._end_without_network()
             self._tell_compilations()
+            self._tell_device()
             self._show()
             self._tell_pages()
             if loop.time() >= next_line_s:
@@ -283,6 +285,15 @@ class Supervisor:
             if child.compiling is not None and child.name not in self._compiled:
                 self._compiled.add(child.name)
                 self._tell(f"{child.name} compiles {announcement(self._request.game)}")
+
+    def _tell_device(self) -> None:
+        """Report once that networks sized for a GPU are evaluated on a CPU, where their first candidate takes days."""
+        if self._request.preset == "gpu" and "cpu" in self._last.devices and not self._has_told_device:
+            self._has_told_device = True
+            self._tell(
+                "attention: preset gpu, and inference is on a CPU, far too slow for its sizes; use --preset laptop for a CPU, "
+                "or see `zerofleet doctor` if this machine has a GPU"
+            )
 
     def _tell_pages(self) -> None:
         """Report the address of the web application when it is ready, and a new one after a restart."""
