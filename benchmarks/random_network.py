@@ -13,12 +13,24 @@ from inference_server.network import Network
 from inference_server.settings import BackendChoice, Precision
 from trainer.export import Lineage, export_network
 from trainer.network import new_network
+from zerofleet.contracts.manifests import Manifest
 from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import DirectoryStore
 
-__all__ = ["random_network"]
+__all__ = ["random_network", "random_version"]
+
+
+@contextmanager
+def random_version(game: Game, *, blocks: int, channels: int) -> Iterator[tuple[Path, Manifest]]:
+    """Yield TorchScript and manifest of a stored residual network; its files are removed at the end."""
+    settings = NetworkSettings(blocks=blocks, channels=channels)
+    with tempfile.TemporaryDirectory() as folder:
+        store = DirectoryStore(Path(folder))
+        version = export_network(store, game, new_network(game.spec(), settings, seed=0), settings, lineage=Lineage())
+        model = model_name(game)
+        yield store.directory(model, version) / MODEL_FILE, store.verify(model, version)
 
 
 @contextmanager
@@ -33,10 +45,5 @@ def random_network(
     backend: BackendChoice = "auto",
 ) -> Iterator[Network]:
     """Yield a residual network on a device, warmed up to `max_batch`; its files are removed at the end."""
-    settings = NetworkSettings(blocks=blocks, channels=channels)
-    with tempfile.TemporaryDirectory() as folder:
-        store = DirectoryStore(Path(folder))
-        version = export_network(store, game, new_network(game.spec(), settings, seed=0), settings, lineage=Lineage())
-        model = model_name(game)
-        path, manifest = store.directory(model, version) / MODEL_FILE, store.verify(model, version)
+    with random_version(game, blocks=blocks, channels=channels) as (path, manifest):
         yield open_backend(device, precision, choice=backend).load(path, manifest, max_batch=max_batch)
