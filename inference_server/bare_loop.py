@@ -1,8 +1,8 @@
 """`python -m inference_server.bare_loop`: throughput of the device without the server.
 
 Loads the newest stored version as the server does, with the server's settings, and evaluates batches of real positions
-in a loop. For each line of standard input, a number of seconds, it writes a line of JSON: positions and seconds by batch
-size. `zerofleet bench serve` starts it beside the server and alternates between the two.
+in a loop. For each line of standard input, a number of seconds, it writes a line of JSON: positions, seconds and processor
+seconds by batch size. `zerofleet bench serve` starts it beside the server and alternates between the two.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ def main() -> int:
 def _measure(
     network: Network, batches: dict[int, tuple[list[np.ndarray], list[np.ndarray]]], *, slots: int, seconds: float
 ) -> dict[int, list[float]]:
-    """Return positions evaluated and seconds spent, by batch size. The sizes take turns, so noise affects all alike.
+    """Return positions evaluated, seconds and this thread's processor seconds spent, by batch size.
 
-    `slots` batches are on the device at once, as in the server.
+    The sizes take turns, so noise affects all alike. `slots` batches are on the device at once, as in the server.
     """
-    found = {rows: [0.0, 0.0] for rows in batches}
+    found = {rows: [0.0, 0.0, 0.0] for rows in batches}
     ends_s = time.perf_counter() + seconds
     while time.perf_counter() < ends_s:
         for rows, batch in batches.items():
-            began_s, count = time.perf_counter(), 0
+            began_s, processor_s, count = time.perf_counter(), time.thread_time(), 0
             flights: deque[Pending] = deque()
             while time.perf_counter() - began_s < TURN_S:
                 flights.append(begin(network, *batch))
@@ -76,6 +76,7 @@ def _measure(
                 flight.collect()
             found[rows][0] += count
             found[rows][1] += time.perf_counter() - began_s
+            found[rows][2] += time.thread_time() - processor_s
     return found
 
 

@@ -53,15 +53,18 @@ class Batcher:
         slots: int = 1,
         on_lost: Callable[[DeviceLost], None] = lambda error: None,
         clock: Callable[[], float] = time.monotonic,
+        thread_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """`slots`: batches on the device at once (`Backend.slots`). `on_lost` is called on the loop when the device is lost.
 
-        It is also called when the device thread fails, since no request would be answered any more.
+        It is also called when the device thread fails, since no request would be answered any more. `thread_clock`: processor
+        time of the calling thread.
         """
         self._queue = queue
         self._slots = slots
         self._on_lost = on_lost
         self._clock = clock
+        self._thread_clock = thread_clock
         self._loop = asyncio.get_running_loop()
         lock = threading.Lock()
         self._changed = threading.Condition(lock)
@@ -70,6 +73,7 @@ class Batcher:
         """Condition of the waiting thread: a batch was begun, or the device thread has ended."""
         self._flights: deque[Flight] = deque()  # in the order in which they were begun
         self._free_s = -math.inf  # when the latest batch left the device
+        self._processor_s = 0.0  # of the device thread until then
         self._sweep_at_s = math.inf
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._closing = False
@@ -261,9 +265,9 @@ class Batcher:
     def _land(self, flight: Flight) -> None:
         """Collect a batch, the oldest one, and send its results."""
         results = collected(flight, self._clock, free_s=self._free_s)
-        now_s = self._clock()
-        report = report_of(flight, now_s - max(flight.began_s, self._free_s))
-        self._free_s = now_s
+        now_s, processor_s = self._clock(), self._thread_clock()
+        report = report_of(flight, now_s - max(flight.began_s, self._free_s), processor_s - self._processor_s)
+        self._free_s, self._processor_s = now_s, processor_s
         with self._changed:
             self._queue.note_speed(report.rows, report.compute_s)
         self._send(results, report)

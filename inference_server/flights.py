@@ -90,10 +90,10 @@ def collected(flight: Flight, clock: Callable[[], float], *, free_s: float = -ma
     return results
 
 
-def report_of(flight: Flight, compute_s: float) -> BatchReport:
+def report_of(flight: Flight, compute_s: float, processor_s: float) -> BatchReport:
     """Return the sizes and timings of a batch."""
     waits = tuple(Wait(part.ticket.priority, flight.began_s - part.ticket.arrived_s) for part in flight.parts if part.is_first)
-    return BatchReport(sum(map(len, flight.parts)), len(flight.parts), waits, compute_s)
+    return BatchReport(sum(map(len, flight.parts)), len(flight.parts), waits, compute_s, processor_s)
 
 
 def joined(parts: list[RequestOutput]) -> RequestOutput:

@@ -79,6 +79,8 @@ class BatchReport:
     waits: tuple[Wait, ...]
     """Waits of the requests that begin in this batch."""
     compute_s: float
+    processor_s: float
+    """Processor time of the device thread since the batch before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class ServedVersion:
         self._counted.inc(report.rows)
         metrics.INFERENCE_BATCH_SIZE.observe(report.rows)
         metrics.INFERENCE_BUSY.inc(report.compute_s)
+        metrics.INFERENCE_PROCESSOR.inc(report.processor_s)
         for wait in report.waits:
             _queue_time(wait.priority).observe(wait.seconds)
 

@@ -260,6 +260,21 @@ async def test_the_report_counts_requests_and_rows_of_a_batch(batcher, echo):
     assert report.compute_s >= 0
 
 
+async def test_the_report_has_the_processor_time_of_the_device_thread_since_the_batch_before(echo):
+    readers = []
+
+    def thread_clock() -> float:
+        readers.append(threading.current_thread().name)
+        return (0.5, 2.0)[len(readers) - 1]
+
+    queue = RequestQueue(max_batch=64, max_delay_s=0.0, max_rows=100)
+    async with Batcher(queue, thread_clock=thread_clock) as batcher:
+        await ask(batcher, echo, 1)
+        await ask(batcher, echo, 2)
+    assert [report.processor_s for report in echo.reports] == [0.5, 1.5]
+    assert readers == ["device"] * 2
+
+
 async def _outcome(awaitable):
     try:
         return await awaitable

@@ -18,6 +18,7 @@ GOLDEN = {
         grpc_server_handled_total grpc_server_handling_seconds grpc_server_started_total zerofleet_grpc_connections
         zerofleet_grpc_connections_refused_total zerofleet_inference_batch_size
         zerofleet_inference_backend zerofleet_inference_device zerofleet_inference_device_busy_seconds_total
+        zerofleet_inference_device_processor_seconds_total
         zerofleet_inference_front_ends zerofleet_inference_front_positions_total zerofleet_inference_front_requests_total
         zerofleet_inference_front_restarts_total
         zerofleet_inference_http_handling_seconds zerofleet_inference_http_requests_total zerofleet_inference_positions_total

@@ -120,6 +120,9 @@ INFERENCE_QUEUE_TIME = _histogram(
     buckets=_LATENCY_BUCKETS,
 )
 INFERENCE_BUSY = _counter("zerofleet_inference_device_busy_seconds_total", "Time the device was busy", by=(SERVER,))
+INFERENCE_PROCESSOR = _counter(
+    "zerofleet_inference_device_processor_seconds_total", "Processor time of the thread that evaluates", by=(SERVER,)
+)
 INFERENCE_DEVICE = _gauge(
     "zerofleet_inference_device", "1 for the device in use, such as cpu or cuda:0", "device", by=(SERVER,)
 )

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import grpc
-import numpy as np
 import typer
 from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc import service_pb2_grpc
@@ -28,7 +27,7 @@ from games.positions import parameters_text
 from zerofleet.cli import screen
 from zerofleet.cli.bench.person import Person, PersonPriority
 from zerofleet.cli.bench.processes import SHOWN_LINES, BenchProcess, started
-from zerofleet.cli.bench.serve_figures import ServeFigures
+from zerofleet.cli.bench.serve_figures import ServeFigures, figures_of
 from zerofleet.cli.options import Json, Parameters, Preset, Save, Seed, check_finite, chosen_game
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.priorities import Priority
@@ -38,7 +37,10 @@ from zerofleet.evaluators.control import ModelControl
 from zerofleet.library.planning.costs import save_figures
 from zerofleet.presets import preset as named_preset
 from zerofleet.rpc.inference_channels import open_inference_channel
+from zerofleet.rpc.security.credentials import METRICS_TOKEN_VARIABLE, client_token
 from zerofleet.storage.model_store import DirectoryStore
+from zerofleet.supervisor.overview import live_service
+from zerofleet.supervisor.pages import fetch_page
 
 __all__ = ["ServeFigures", "run", "serve"]
 
@@ -73,6 +75,7 @@ class Bench:
         self.counts_games = False
         """Whether games end at a steady rate, so that positions by game are meaningful."""
         self._address = f"unix:{directory}/bench.sock"
+        self._announce = directory / "server.json"
         parameters = [f"--game-parameters.{name}={value}" for name, value in parameters_text(game).items()]
         self._common = ["--run-dir", str(directory), "--game", game.spec().name, "--preset", preset, *parameters]
         self._common += ["--parent-pid", str(os.getpid())]
@@ -81,7 +84,8 @@ class Bench:
     async def open(self, stack: AsyncExitStack, *, workers: int, seed: int) -> None:
         """Start and warm up all processes."""
         await self._make_model()
-        self.server = await self._start(stack, "server", "inference_server", *self._server_arguments)
+        page = ("--announce", str(self._announce), "--metrics-host", "127.0.0.1", "--metrics-port", "0")
+        self.server = await self._start(stack, "server", "inference_server", *self._server_arguments, *page)
         await self._load_model()
         self.bare = await self._start(stack, "bare", "inference_server.bare_loop", *self._server_arguments)
         self.workers = [
@@ -115,10 +119,11 @@ class Bench:
     async def served(self, seconds: float, person: Person | None = None) -> dict[str, Any]:
         """Let the workers play for `seconds`, beside a person's requests; return positions, latencies, counters."""
         before, server_s, worker_s = await self._statistics(), self.server.cpu_s(), self._worker_cpu_s()
+        evaluated, device_s = await self._device()
         playing = asyncio.gather(*(worker.run_for(seconds) for worker in self.workers))
         person_s = [] if person is None else await person.ask_while(playing)
         found = await playing
-        after = await self._statistics()
+        after, (evaluated_after, device_s_after) = await self._statistics(), await self._device()
         return {
             "positions": sum(each["positions"] for each in found),
             "games": sum(each["games"] for each in found) if self.counts_games else 0,
@@ -131,6 +136,8 @@ class Bench:
             "latencies_s": [latency for each in found for latency in each["latencies_s"]],
             "batches": {rows: count - before.get(rows, (0, 0.0))[0] for rows, (count, _) in after.items()},
             "busy_s": sum(busy for _, busy in after.values()) - sum(busy for _, busy in before.values()),
+            "evaluated": evaluated_after - evaluated,
+            "device_s": device_s_after - device_s,
             "server_s": self.server.cpu_s() - server_s,
             "worker_s": self._worker_cpu_s() - worker_s,
         }
@@ -181,6 +188,17 @@ class Bench:
         batches = reply.model_stats[0].batch_stats
         return {batch.batch_size: (batch.compute_infer.count, batch.compute_infer.ns / 1e9) for batch in batches}
 
+    async def _device(self) -> tuple[float, float]:
+        """Return the positions that the server has evaluated, and the processor seconds of its device thread."""
+        service = live_service(self._announce)
+        token = client_token(variable=METRICS_TOKEN_VARIABLE)  # inherited by the server
+        page = None if service is None else await fetch_page(service.metrics_port, token)
+        if page is None:
+            raise Unavailable("the metrics of the benchmark's server cannot be read; measure again")
+        names = ("zerofleet_inference_positions_total", "zerofleet_inference_device_processor_seconds_total")
+        evaluated, processor_s = (page.total(name) for name in names)
+        return evaluated, processor_s
+
 
 async def measure(
     game: Game,
@@ -211,79 +229,7 @@ async def measure(
                     meter.advance()
                     served.append(await bench.served(turn_s, person))
                     meter.advance()
-    return _figures(game, preset, raw, served, workers=workers, threads=threads, transport=transport)
-
-
-def _figures(
-    game: Game,
-    preset: str,
-    raw: Sequence[Mapping[str, Sequence[float]]],
-    served: Sequence[Mapping[str, Any]],
-    *,
-    workers: int,
-    threads: int,
-    transport: Carrier,
-) -> ServeFigures:
-    chosen = named_preset(game, preset)
-    by_batch = {rows: sum(r[rows][0] for r in raw) / sum(r[rows][1] for r in raw) for rows in raw[0]}
-    best = max(by_batch, key=lambda rows: by_batch[rows])
-    seconds = sum(each["seconds"] for each in served)
-    positions, games, moves, requests = (
-        sum(each[name] for each in served) for name in ("positions", "games", "moves", "requests")
-    )
-    batches: dict[int, int] = {}
-    for each in served:
-        for rows, count in each["batches"].items():
-            batches[rows] = batches.get(rows, 0) + count
-    latencies_ms = np.array([latency for each in served for latency in each["latencies_s"]]) * 1e3
-    person_ms = np.array([latency for each in served for latency in each["person_s"]]) * 1e3
-    by_round = [
-        each["positions"] / each["seconds"] / (bare[best][0] / bare[best][1]) for each, bare in zip(served, raw, strict=True)
-    ]
-    return ServeFigures(
-        game=model_name(game),
-        preset=preset,
-        network=f"{chosen.network.blocks}x{chosen.network.channels}",
-        simulations=chosen.search.simulations,
-        transport=transport.value,
-        threads=threads,
-        workers=workers,
-        lanes=chosen.selfplay.lanes,
-        slots=chosen.selfplay.slots,
-        seconds=round(seconds, 2),
-        raw_positions_per_second=round(by_batch[best]),
-        raw_best_batch=int(best),
-        raw_by_batch={rows: round(rate) for rows, rate in by_batch.items()},
-        served_positions_per_second=round(positions / seconds),
-        positions_per_game=round(positions / games, 1) if games else 0.0,
-        positions_per_move=round(positions / moves, 2) if moves else 0.0,
-        ratio=round(positions / seconds / by_batch[best], 4),
-        ratio_by_round=[round(ratio, 3) for ratio in by_round],
-        mean_batch=round(sum(r * n for r, n in batches.items()) / max(1, sum(batches.values())), 1),
-        batch_fill=_fill(batches),
-        requests_per_second=round(requests / seconds, 1),
-        bytes_asked_per_position=round(sum(each["bytes_asked"] for each in served) / max(1, positions), 1),
-        bytes_answered_per_position=round(sum(each["bytes_answered"] for each in served) / max(1, positions), 1),
-        latency_ms=_percentiles(latencies_ms),
-        person_latency_ms=_percentiles(person_ms) if len(person_ms) else None,
-        device_busy_share=round(sum(each["busy_s"] for each in served) / seconds, 3),
-        server_cores=round(sum(each["server_s"] for each in served) / seconds, 3),
-        worker_cores=round(sum(each["worker_s"] for each in served) / seconds, 3),
-    )
-
-
-def _percentiles(latencies_ms: np.ndarray) -> dict[str, float]:
-    return {f"p{q}": round(float(np.percentile(latencies_ms, q)), 2) for q in (50, 95, 99)}
-
-
-def _fill(batches: Mapping[int, int]) -> dict[str, float]:
-    """Return the share of positions by batch size, in powers of two."""
-    total = max(1, sum(rows * count for rows, count in batches.items()))
-    shares: dict[int, float] = {}
-    for rows, count in batches.items():
-        upper = 1 << (rows - 1).bit_length()
-        shares[upper] = shares.get(upper, 0.0) + rows * count / total
-    return {str(upper): round(shares[upper], 4) for upper in sorted(shares) if shares[upper]}
+    return figures_of(game, preset, raw, served, workers=workers, threads=threads, transport=transport.value)
 
 
 def run(
@@ -348,7 +294,8 @@ def serve(
 ) -> None:
     """Measure positions per second through workers, transport and inference server, against a bare loop over the same module.
 
-    The two alternate, so that other load on the machine affects both; the ratio shows the cost of serving.
+    The two alternate, so that other load on the machine affects both; the ratio shows the cost of serving. The ratio by
+    processor time of the device thread is below 100 % where its work became slower, and not where it waits.
     """
     chosen = chosen_game(game, parameters)
     found = run(
@@ -375,7 +322,9 @@ def _show(found: Mapping[str, Any]) -> None:
     rows = screen.table("figure", ">value", title=title)
     rows.add_row("positions per second, bare loop", f"{found['raw_positions_per_second']:,} (batch {found['raw_best_batch']})")
     rows.add_row("positions per second, served", f"{found['served_positions_per_second']:,}")
-    rows.add_row("ratio", f"{found['ratio']:.1%}")
+    low, high = found["ratio_interval"]
+    rows.add_row("ratio, 95 % interval over rounds", f"{found['ratio']:.1%}, {low:.1%} to {high:.1%}")
+    rows.add_row("ratio by processor time of the device thread", f"{found['processor_ratio']:.1%}")
     rows.add_row("mean batch", f"{found['mean_batch']:,.0f}")
     rows.add_row("requests per second", f"{found['requests_per_second']:,.0f}")
     rows.add_row("latency p50 / p95 / p99", " / ".join(f"{ms:.1f}" for ms in found["latency_ms"].values()) + " ms")
