@@ -1,13 +1,16 @@
 """Positions a second through real workers and servers whose device computes nothing or answers like a GPU.
 
     python -m benchmarks.stack --workers 1 2 4 --transport shared_memory --seconds 6 --rounds 3
-    python -m benchmarks.stack --workers 1 --device gpu            # 250 us a batch and 250 ns a row: 4 M positions a second
+    python -m benchmarks.stack --workers 1 --device gpu --in-flight 3    # 4 M positions a second, three batches at once
     python -m benchmarks.stack --workers 2 --transport grpc --front-ends 2
     python -m benchmarks.stack --preset gpu --cache 0 --simulations 100        # nearly every simulation asks the device
 
 The lanes of a self-play worker search Connect Four and send each block of leaves to an inference server in another process;
 worker i uses server i modulo the number of servers. The numbers of workers take turns in each round, since other work on the
 machine disturbs them; medians over the rounds are printed.
+
+The device `gpu` takes 250 us for a batch and 250 ns for each of its rows. Where two or more batches are in flight, the 250 us
+of one overlap with the rows of another.
 
 Without a network the games are alike, so that a block's cache answers more than in a run: `--cache 0` turns it off.
 
@@ -29,7 +32,8 @@ from benchmarks.stack.figures import Turn, Usage, expected_rate, medians
 from benchmarks.stack.server import publish
 from zerofleet.storage.model_store import DirectoryStore
 
-_DEVICES = {"free": (0.0, 0.0), "gpu": (250.0, 250.0)}  # microseconds a batch, nanoseconds a row
+# Microseconds a batch, nanoseconds a row, batches at once: a GPU has as many as `inference_server.backend.GPU_SLOTS`.
+_DEVICES = {"free": (0.0, 0.0, 1), "gpu": (250.0, 250.0, 2)}
 
 
 def measure(plans: list[Plan], *, seconds: float, rounds: int) -> list[list[Turn]]:
@@ -76,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--front-ends", type=int, default=0)
     parser.add_argument("--transport", choices=("shared_memory", "grpc"), default="shared_memory")
     parser.add_argument("--device", choices=sorted(_DEVICES), default="free")
+    parser.add_argument("--in-flight", type=int, default=0, help="batches on the device at once; 0: 1, with gpu 2")
     parser.add_argument("--max-batch", type=int, default=4096)
     parser.add_argument("--slots", type=int, default=512, help="games of a block")
     parser.add_argument("--lanes", type=int, default=3)
@@ -91,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print."""
     given = _parser().parse_args(arguments)
-    batch_us, row_ns = _DEVICES[given.device]
+    batch_us, row_ns, in_flight = _DEVICES[given.device]
     plan = Plan(
         servers=given.servers,
         front_ends=given.front_ends,
@@ -99,6 +104,7 @@ def main(arguments: list[str] | None = None) -> None:
         max_batch=given.max_batch,
         batch_us=batch_us,
         row_ns=row_ns,
+        in_flight=given.in_flight or in_flight,
         slots=given.slots,
         lanes=given.lanes,
         preset=given.preset,

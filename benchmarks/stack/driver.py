@@ -34,6 +34,8 @@ class Plan:
     max_batch: int = 4096
     batch_us: float = 0.0
     row_ns: float = 0.0
+    in_flight: int = 1
+    """Batches on a device at once."""
     slots: int = 512
     lanes: int = 3
     preset: str = "laptop"
@@ -125,7 +127,7 @@ class Stack:
         over_tcp = plan.transport == "grpc"
         options = {"store": store, "address": "127.0.0.1:0" if over_tcp else f"unix:{socket}", "front-ends": plan.front_ends}
         timing = {"max-batch": plan.max_batch, "batch-us": plan.batch_us, "row-ns": plan.row_ns}
-        return self._started("server", {**options, **timing})
+        return self._started("server", {**options, **timing, "in-flight": plan.in_flight})
 
     def _worker(self, address: str, index: int) -> _Child:
         plan = self.plan

@@ -47,7 +47,7 @@ async def _serve(given: argparse.Namespace) -> None:
 
 
 def _device(given: argparse.Namespace) -> TimedBackend:
-    return TimedBackend(batch_s=given.batch_us * 1e-6, row_s=given.row_ns * 1e-9)
+    return TimedBackend(batch_s=given.batch_us * 1e-6, row_s=given.row_ns * 1e-9, slots=given.in_flight)
 
 
 def _reading() -> Reading:
@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--max-batch", type=int, default=4096)
     parser.add_argument("--batch-us", type=float, default=0.0)
     parser.add_argument("--row-ns", type=float, default=0.0)
+    parser.add_argument("--in-flight", type=int, default=1)
     logs.configure("warning", "json", "stack")  # standard output is for readings
     asyncio.run(_serve(parser.parse_args()))
 
