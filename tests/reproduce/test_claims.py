@@ -262,6 +262,37 @@ def test_a_claim_of_a_figure_itself_is_decided_by_the_games_that_its_report_tell
     assert verdict(of(round(1.1 * wanted)), bar) == ("matched" if abs(shift) < 0.05 else "missed")
 
 
+def test_a_claim_of_an_advantage_is_decided_by_the_games_that_its_report_tells():
+    bar = Bar(match=50.0, tolerance=0.0)
+    few = estimate([tally({"1": 106, "-1": 94}, trained=False)], "won")
+    assert few is not None
+    assert verdict(few, bar) == "undecided"
+    wanted = games_for(few, deciding_width(few, bar))
+    won = round(0.53 * 1.1 * wanted)
+    many = estimate([tally({"1": won, "-1": round(1.1 * wanted) - won}, trained=False)], "won")
+    assert wanted > 200
+    assert verdict(many, bar) == "beaten"
+
+
+@pytest.mark.parametrize(
+    ("name", "experiment", "text", "low", "high", "wanted"),
+    [
+        ("connect_four_td", "decay", "decayed rates beat constant ones, exact depth 3", -3.1, 2.9, "missed"),
+        ("connect_four_td", "decay", "decayed rates beat constant ones, exact depth 3", 2.9, 6.9, "matched"),
+        ("connect_four_td", "noise", "epsilon .5 beats uniform play, exact depth 3", -1.0, 1.0, "undecided"),
+        ("connect_four_td", "noise", "epsilon .5 beats uniform play, exact depth 3", 6.5, 13.5, "matched"),
+        ("connect_four_td", "duels", SHALLOW_AHEAD, 49.5, 50.5, "undecided"),
+        ("connect_four_td", "widths", "the network gains with the width: 6x50 less 6x25", -1.0, 1.0, "undecided"),
+        ("chinese_checkers_2p", "deep", "Q2: uniform sampling is better than sweeps", -0.9, 0.1, "undecided"),
+        ("chinese_checkers_2p", "matrix", "Q8: the combined model beats supervised network alone", 49.8, 51.0, "undecided"),
+        ("chinese_checkers_2p", "sarsa", "TD(0) at least as good as SARSA(lambda) after 800 games", -1.0, 1.0, "matched"),
+    ],
+)
+def test_no_difference_is_a_match_only_of_a_claim_to_be_at_least_as_good(name, experiment, text, low, high, wanted):
+    found = Estimate((low + high) / 2.0, low, high, 1000, 1, "games")
+    assert verdict(found, claim_of(name, experiment, text)) == wanted
+
+
 @pytest.mark.parametrize(("centre", "wanted"), [(1000, "beaten"), (985, "matched"), (700, "missed")])
 def test_an_opening_is_counted_from_first_moves(centre, wanted):
     claim = claim_of(TTT, "tic_tac_toe", "opens with the centre")

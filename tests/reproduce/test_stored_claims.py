@@ -10,7 +10,8 @@ import pytest
 from stored_claims import PAGE, claims_page, findings, stored_values
 
 from zerofleet.presets.theses.catalogue import load_thesis, thesis_names
-from zerofleet.strength.claims.verdicts import VERDICTS
+from zerofleet.strength.claims.tallies import Estimate
+from zerofleet.strength.claims.verdicts import VERDICTS, Bar, verdict
 
 THESIS = load_thesis("connect_four_td")
 FOUND = {
@@ -44,6 +45,15 @@ def test_the_list_of_reports_counts_no_verdict_that_they_lack():
             assert all(number <= sum(claim["verdict"] == word for claim in claims) for word, number in stated.items()), line
             counted += bool(stated)
     assert counted > 20
+
+
+def test_the_verdict_of_a_stored_claim_is_that_of_its_figure_and_its_bar():
+    for page, report in stored_values().items():
+        claims = [claim for one in report["experiments"] for claim in one["claims"]]
+        assert report["verdicts"] == {name: sum(claim["verdict"] == name for claim in claims) for name in report["verdicts"]}
+        for claim in claims:
+            if claim["verdict"] in {"beaten", "matched", "missed"}:
+                assert claim["verdict"] == verdict(Estimate(**claim["estimate"]), Bar(**claim["bar"])), (page, claim["text"])
 
 
 def test_each_claim_of_the_catalogue_has_a_row_in_its_order():

@@ -173,6 +173,24 @@ def test_an_equal_figure_must_lie_within_the_tolerance_with_its_interval(low, hi
     assert verdict(found((low + high) / 2, low, high), Bar(better="equal", match=0.0, tolerance=3.0)) == wanted
 
 
+@pytest.mark.parametrize("better", ["higher", "lower"])
+@pytest.mark.parametrize(
+    ("low", "high", "wanted"),
+    [
+        (5.5, 7.0, "beaten"),
+        (0.1, 3.0, "matched"),  # an advantage, if a smaller one
+        (-0.1, 0.2, "undecided"),  # as narrow as it is, it holds no advantage
+        (0.0, 0.0, "undecided"),
+        (-3.0, -0.1, "missed"),
+    ],
+)
+def test_without_a_tolerance_an_interval_that_holds_no_advantage_is_undecided(better, low, high, wanted):
+    sign = 1.0 if better == "higher" else -1.0
+    low, high = sorted((sign * low, sign * high))
+    bar = Bar(better=better, match=0.0, beat=sign * 5.0, tolerance=0.0)
+    assert verdict(found((low + high) / 2, low, high), bar) == wanted
+
+
 def test_without_a_figure_to_beat_the_one_to_match_counts():
     assert verdict(found(90.0, 86.0, 93.0), Bar(match=85.0)) == "beaten"
     assert verdict(found(88.0, 84.0, 92.0), Bar(match=85.0)) == "matched"

@@ -18,9 +18,10 @@ __all__ = ["html_page"]
 
 _VERDICTS = (
     "Beaten: the whole interval is beyond the figure to beat. Matched: it is beyond the figure to match, or holds it and is "
-    f"narrow (at most {DEFAULT_TOLERANCE:g} each way, unless stated); of a figure with -+, it is within. Missed: it is on "
-    "the wrong side. Undecided: it is too wide. Not run: no result, or too short a training. The figure to match is the sense "
-    "of a claim, such as 50 % for being ahead, and need not be the number of the thesis."
+    f"narrow (at most {DEFAULT_TOLERANCE:g} each way, unless stated), which does not count for a claim of more, or less, than "
+    "the figure; of a figure with -+, it is within. Missed: it is on the wrong side. Undecided: none of these. Not run: no "
+    "result, or too short a training. The figure to match is the sense of a claim, such as 50 % for being ahead, and need not "
+    "be the number of the thesis."
 )
 _TURNS = ("turns won", "turns drawn", "turns lost")
 _TRAINING = {
@@ -103,6 +104,8 @@ def _bar(bar: Mapping[str, Any]) -> str:
     if bar["better"] == "equal":
         return f"{match} -+ {bar['tolerance']:g}"
     words = ("at least", "more than") if bar["better"] == "higher" else ("at most", "less than")
+    if not bar["tolerance"]:
+        return f"{words[1]} {match}; {words[1]} {beat}"
     narrow = "" if bar["tolerance"] == DEFAULT_TOLERANCE else f"; narrow: {bar['tolerance']:g}"
     return f"{words[0]} {match}; {words[1]} {beat}{narrow}"
 

@@ -7,6 +7,9 @@ matched    low >= match, or the interval holds `match` and is narrow: half its w
 undecided  otherwise: more games or seeds are needed
 diverged   a training that the claim needs ended with weights that are not finite; no figure decides this verdict
 not run    no estimate, or one under other conditions than the claim's
+
+With `tolerance` 0 the claim is an advantage over `match`, such as 0 of a difference or half of the points: an interval that
+holds `match` is undecided, however narrow.
 """
 
 from __future__ import annotations
@@ -38,8 +41,8 @@ class Bar(BaseModel):
     """Figure to match."""
     beat: float | None = None
     """Figure to beat; None: `match`."""
-    tolerance: float = Field(default=DEFAULT_TOLERANCE, gt=0)
-    """Half the width of an interval that counts as narrow; with `equal`, the largest difference that counts as none."""
+    tolerance: float = Field(default=DEFAULT_TOLERANCE, ge=0)
+    """Half the width of a narrow interval, 0: none is; with `equal`, the largest difference that counts as none."""
 
     def as_json(self) -> dict[str, str | float | None]:
         """Return the figures alone, of a subclass as well, as a report holds them."""
@@ -59,6 +62,8 @@ def verdict(found: Estimate | None, bar: Bar) -> Verdict:
         return "beaten"
     if high < match:
         return "missed"
+    if bar.tolerance == 0.0:
+        return "matched" if low > match else "undecided"
     if low >= match or (high - low) / 2.0 <= bar.tolerance:
         return "matched"
     return "undecided"
@@ -67,9 +72,10 @@ def verdict(found: Estimate | None, bar: Bar) -> Verdict:
 def deciding_width(found: Estimate, bar: Bar) -> float:
     """Return half the width of an interval that decides an undecided claim if the figure stays.
 
-    With `equal` that is the distance to the edge of the band, where the interval lies within or outside of it.
+    It then no longer holds the figure to match, or is narrow. With `equal` its end is at the edge of the band.
     """
-    return bar.tolerance if bar.better != "equal" else abs(bar.tolerance - abs(found.value - bar.match))
+    distance = abs(found.value - bar.match)
+    return abs(bar.tolerance - distance) if bar.better == "equal" else max(bar.tolerance, distance)
 
 
 def games_for(found: Estimate, half_width: float) -> int:
