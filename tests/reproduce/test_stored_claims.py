@@ -10,9 +10,11 @@ import pytest
 from stored_claims import PAGE, claims_page, findings, stored_values
 
 from zerofleet.presets.theses.catalogue import load_thesis, thesis_names
+from zerofleet.presets.theses.planning import plan
 from zerofleet.strength.claims.tallies import Estimate
 from zerofleet.strength.claims.verdicts import VERDICTS, Bar, verdict
 
+THESES = PAGE.with_name("theses.md")
 THESIS = load_thesis("connect_four_td")
 FOUND = {
     "estimate": {"value": 86.3, "low": 84.0, "high": 88.3, "seeds": 1, "games": 1000, "interval": "games"},
@@ -37,7 +39,7 @@ def test_the_stored_page_is_that_of_the_stored_reports():
 
 def test_the_list_of_reports_counts_no_verdict_that_they_lack():
     counted = 0
-    for line in PAGE.with_name("theses.md").read_text("utf-8").splitlines():
+    for line in THESES.read_text("utf-8").splitlines():
         if (page := re.search(r"\(theses/(\w+\.html)\)", line)) and line.startswith("|"):
             stated = {word: int(number) for number, word in re.findall(rf"(\d+) ({'|'.join(VERDICTS)})", line.split("|")[-2])}
             claims = [claim for one in stored_values()[page[1]]["experiments"] for claim in one["claims"]]
@@ -54,6 +56,54 @@ def test_the_verdict_of_a_stored_claim_is_that_of_its_figure_and_its_bar():
         for claim in claims:
             if claim["verdict"] in {"beaten", "matched", "missed"}:
                 assert claim["verdict"] == verdict(Estimate(**claim["estimate"]), Bar(**claim["bar"])), (page, claim["text"])
+
+
+def test_each_row_of_a_question_has_figure_seeds_and_report_of_a_claim():
+    claims = PAGE.read_text("utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")] for line in THESES.read_text("utf-8").splitlines()]
+    asked = [row[4:7] for row in rows if len(row) == 8 and "](theses/" in row[6]]
+    for figure, seeds, report in asked:
+        stated = re.match(r"\S+ \(\S+ to \S+\)", figure)
+        assert stated, figure
+        link = report[report.index("](") :]
+        trained = r"\w+; " + ("1" if seeds == "none" else seeds) + r"[; ]"
+        assert any(f"| {stated[0]} |" in line and link in line and re.search(trained, line) for line in claims), (
+            figure,
+            report,
+        )
+    assert len(asked) > 30
+
+
+def test_the_page_names_each_arm_without_a_run_in_full():
+    (stated,) = (one for one in THESES.read_text("utf-8").split("\n\n") if one.startswith("**Arms without a run"))
+    missing = {f"{one.experiment}.{one.arm}" for name in thesis_names() for one in plan(load_thesis(name), "full", seeds=1)}
+    for _, experiment, run in runs_in_full():
+        missing -= {f"{experiment['name']}.{arm}" for arm in run}
+    assert set(re.findall(r"`(\w+\.\w+)`", stated)) == missing
+
+
+def test_no_experiment_is_expected_to_take_three_times_as_long_as_its_stored_report():
+    compared = 0
+    for thesis, experiment, run in runs_in_full():
+        stages = experiment["stages"]
+        if measured := stages.get("core_minutes"):
+            planned = plan(thesis, "full", seeds=1, only=[f"{experiment['name']}.{arm}" for arm in run])
+            seconds = sum(one.seconds for one in planned if one.experiment == experiment["name"] and one.arm in run)
+            assert seconds / 60.0 * stages["complete"] / len(run) <= 3.0 * measured, experiment["command"]
+            compared += 1
+    assert compared > 20
+
+
+def runs_in_full():
+    """Yield thesis, experiment of a stored report of the profile full, and the names of its arms with figures."""
+    for report in stored_values().values():
+        thesis = load_thesis(report["thesis"])
+        for one in report["experiments"] if report["profile"] == "full" else ():
+            measured = {found["arm"] for found in one["measures"]}
+            run = {arm["name"] for arm in one["arms"]}
+            run |= {name for name, arm in thesis.experiment(one["name"]).arms.items() if arm.label in measured}
+            if run:
+                yield thesis, one, run
 
 
 def test_each_claim_of_the_catalogue_has_a_row_in_its_order():
