@@ -107,4 +107,5 @@ def _svg(figure: Any, prefix: str) -> str:
 def _inline(text: str, prefix: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{prefix}-', text)
-    return re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", text)
+    text = re.sub(r'(url\(#|href="#)', rf"\g<1>{prefix}-", text)
+    return re.sub(r"\s*\n\s*", " ", text).strip() + "\n"  # a line for each point of a curve makes pages ten times as long
