@@ -1,4 +1,4 @@
-"""Perft: counts of move sequences and positions, the classical test of move generation and of its speed.
+"""Perft: counts of move sequences, the classical test of move generation and of its speed.
 
 Every sequence is played to its last move, without bulk counting. A finished game has no continuations.
 """
@@ -15,7 +15,7 @@ from games.compiled import compiled, lean
 from games.core import Game, State
 from games.positions import copy_state, legal, new_state
 
-__all__ = ["PlyCount", "count_positions", "count_sequences", "perft"]
+__all__ = ["PlyCount", "count_sequences", "perft"]
 
 
 _PARTS_FROM_PLY = 2
@@ -23,7 +23,7 @@ _PARTS_FROM_PLY = 2
 
 @dataclass(frozen=True, slots=True)
 class PlyCount:
-    """Number of sequences or positions after a number of plies."""
+    """Number of sequences after a number of plies."""
 
     ply: int
     total: int
@@ -97,21 +97,6 @@ def _count(game: Game, stack: np.ndarray, listed: np.ndarray, counts: np.ndarray
         _count(game, stack, listed, counts, ply + 1)
 
 
-def count_positions(game: Game, depth: int, seed: int = 0) -> list[PlyCount]:
-    """Count the distinct positions, by `core.key`, after 0, 1, .. `depth` plies."""
-    spec = game.spec()
-    layer = new_state(game, seed)[np.newaxis]
-    counts = []
-    for ply in range(depth + 1):
-        counts.append(PlyCount(ply, len(layer), _count_finished(game, layer)))
-        children = np.empty((len(layer) * spec.max_legal, spec.state_size), dtype=spec.state_dtype)
-        keys = np.empty(len(children), dtype=np.uint64)
-        made = _expand(game, layer, np.empty(spec.max_legal, dtype=np.int16), children, keys)
-        _, first = np.unique(keys[:made], return_index=True)
-        layer = children[first]
-    return counts
-
-
 @compiled
 def _count_finished(game: Game, layer: np.ndarray) -> int:
     """Return the number of finished positions in `layer` [N, S]."""
@@ -120,17 +105,3 @@ def _count_finished(game: Game, layer: np.ndarray) -> int:
         if core.is_over(game, layer[i]):
             finished += 1
     return finished
-
-
-@compiled
-def _expand(game: Game, layer: np.ndarray, listed: np.ndarray, children: np.ndarray, keys: np.ndarray) -> int:
-    """Write all successors of the positions `layer` [N, S] into `children` and their keys into `keys`; return their number."""
-    made = 0
-    for i in range(layer.shape[0]):
-        for j in range(core.legal_actions(game, layer[i], listed)):
-            child: State = children[made]
-            child[:] = layer[i]
-            core.play(game, child, listed[j])
-            keys[made] = core.key(game, child)
-            made += 1
-    return made

@@ -18,7 +18,6 @@ from zerofleet.telemetry import tracing
 
 __all__ = ["FORWARDED", "STREAMED", "Forwarder"]
 
-INFER = f"/{kserve.SERVICE}/ModelInfer"
 FORWARDED = (
     *(f"/{kserve.SERVICE}/{name}" for name in kserve.METHODS if name != "ModelInfer"),
     f"/{evaluation.SERVICE}/Evaluate",

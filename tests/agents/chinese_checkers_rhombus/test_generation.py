@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from generator_trials import compare_generators
 
 import games
 from games import core
@@ -15,7 +16,7 @@ from zerofleet.agents.by_game.rhombus.listing import action_of, list_moves
 from zerofleet.agents.by_game.rhombus.root import set_frame
 from zerofleet.agents.by_game.rhombus.search import play_child
 from zerofleet.agents.by_game.rhombus.work import Work
-from zerofleet.cli.bench.rhombus_trials import compare_generators, count_replies
+from zerofleet.cli.bench.rhombus_trials import count_replies
 
 GAME = ChineseCheckersRhombus()
 GENERATORS = ("flood", "fresh", "upward", "channels")

@@ -1,11 +1,9 @@
-"""Trials of the generators: random games that compare incremental channels with fresh ones, and counts of replies.
+"""Random games of Chinese checkers on the rhombus: positions to search, and counts of replies.
 
 Players in these games prefer forward moves, so that the armies meet, pass and finish; every fourth move is uniform.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,42 +18,7 @@ from zerofleet.agents.by_game.rhombus.root import set_frame
 from zerofleet.agents.by_game.rhombus.search import play_child
 from zerofleet.agents.by_game.rhombus.work import Work, wide
 
-__all__ = ["LOOKED_AHEAD", "Trial", "compare_generators", "count_replies", "sample_positions"]
-
-LOOKED_AHEAD = 3
-"""Plies of the line played and undone before each move of a trial."""
-
-
-class Trial(NamedTuple):
-    """Results of a generator in random games."""
-
-    plies: int
-    compared: int
-    """Number of channels compared."""
-    kept: int
-    """Channels kept from the previous position."""
-    wrong: int
-    """Channels that differ from a fresh generation."""
-
-
-def compare_generators(game: ChineseCheckersRhombus, tried: Work, reference: Work, *, count: int, seed: int) -> Trial:
-    """Play `count` games and compare every channel of both sides, `tried` against `reference`, after each move.
-
-    Before each move a random line of `LOOKED_AHEAD` plies is played, compared and undone.
-
-    Args:
-        game: The rules.
-        tried: Room whose settings select the generator under test; at least `LOOKED_AHEAD` plies deep.
-        reference: Room whose settings select the reference generator; with the same moves.
-        count: Number of games.
-        seed: Seed of the games.
-    """
-    tally = np.zeros(4, dtype=np.int64)
-    word = np.array([seed], dtype=np.uint64)
-    for _ in range(count):
-        tried.stack[0] = new_state(game)
-        _walk(game, tried, reference, word, tally)
-    return Trial(*(int(number) for number in tally))
+__all__ = ["choose", "copy_frame", "count_replies", "sample_positions"]
 
 
 def sample_positions(game: ChineseCheckersRhombus, room: Work, *, count: int, seed: int) -> np.ndarray:
@@ -90,39 +53,20 @@ def count_replies(game: ChineseCheckersRhombus, work: Work, positions: np.ndarra
 
 
 @lean
-def _walk(game: ChineseCheckersRhombus, tried: Work, reference: Work, word: np.ndarray, tally: np.ndarray) -> None:
-    """Play one game from `stack[0]`; tally (int64 [4]) as in `Trial`."""
-    set_frame(tried, wide(core.to_move(game, tried.stack[0])))
-    _compare(tried, reference, wide(0), tally)
-    while not core.is_over(game, tried.stack[0]):
-        ply = wide(0)
-        while ply < LOOKED_AHEAD and not core.is_over(game, tried.stack[ply]):
-            play_child(game, tried, ply, _choose(tried, ply, word))
-            ply += 1
-            _compare(tried, reference, ply, tally)
-        _compare(tried, reference, wide(0), tally)
-        play_child(game, tried, wide(0), _choose(tried, wide(0), word))
-        _compare(tried, reference, wide(1), tally)
-        copy_state(tried.stack[1], tried.stack[0])
-        _copy_frame(tried)
-        tally[0] += 1
-
-
-@lean
 def _play_some(game: ChineseCheckersRhombus, work: Work, word: np.ndarray, plies: int) -> bool:
     """Play `plies` plies from `stack[0]` in place; return whether the game ended."""
     set_frame(work, wide(core.to_move(game, work.stack[0])))
     for _ in range(plies):
-        play_child(game, work, wide(0), _choose(work, wide(0), word))
+        play_child(game, work, wide(0), choose(work, wide(0), word))
         copy_state(work.stack[1], work.stack[0])
-        _copy_frame(work)
+        copy_frame(work)
         if core.is_over(game, work.stack[0]):
             return True
     return False
 
 
 @lean
-def _choose(work: Work, ply: int, word: np.ndarray) -> int:
+def choose(work: Work, ply: int, word: np.ndarray) -> int:
     """Return a move of the position on `ply`: a uniform one, or with probability 3/4 the best of three by gain."""
     count = list_moves(work, ply, work.frames[ply].side)
     chosen = work.moves[ply, uniform_int(word, count)]
@@ -135,7 +79,7 @@ def _choose(work: Work, ply: int, word: np.ndarray) -> int:
 
 
 @lean
-def _copy_frame(work: Work) -> None:
+def copy_frame(work: Work) -> None:
     """Make the position on ply 1 the root."""
     root, child = work.frames[0], work.frames[1]
     for player in range(2):
@@ -144,20 +88,3 @@ def _copy_frame(work: Work) -> None:
             root.cells[player, slot] = child.cells[player, slot]
             root.jumps[player, slot] = child.jumps[player, slot]
     root.side, root.key, root.score = child.side, child.key, child.score
-
-
-@lean
-def _compare(tried: Work, reference: Work, ply: int, tally: np.ndarray) -> None:
-    """Complete the channels on `ply` and compare them with a fresh generation."""
-    frame, plain = tried.frames[ply], reference.frames[0]
-    copy_state(tried.stack[ply], reference.stack[0])
-    for side in range(2):
-        plain.known[side] = 0
-        for slot in range(frame.cells.shape[1]):
-            plain.cells[side, slot] = frame.cells[side, slot]
-            tally[2] += (frame.known[side] >> slot) & 1
-        fill(tried, ply, side)
-        fill(reference, wide(0), side)
-        for slot in range(frame.cells.shape[1]):
-            tally[1] += 1
-            tally[3] += frame.jumps[side, slot] != plain.jumps[side, slot]
