@@ -77,7 +77,7 @@ class MemoryEvaluator:
 
     def __call__(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
         """See `PerceptronSource.__call__`."""
-        return self.evaluate_now(batch, version)
+        return Evaluation(uniform_policy(batch.legal), self._network(batch.states), version)
 
     def perceptron(self, version: ModelVersion) -> BitPerceptron | None:
         """See `PerceptronSource.perceptron`."""
@@ -86,8 +86,4 @@ class MemoryEvaluator:
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: no effect."""
-        return self.evaluate_now(batch, version)
-
-    def evaluate_now(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        """See `ImmediateEvaluator.evaluate_now`."""
-        return Evaluation(uniform_policy(batch.legal), self._network(batch.states), version)
+        return self(batch, version)

@@ -148,7 +148,7 @@ class LearnerTraining:
         while len(block.finished()) < count:
             batch = block.advance().batch
             if len(batch):
-                found = evaluator.evaluate_now(batch, version)
+                found = evaluator(batch, version)
                 block.absorb(found.policy, found.value, found.extra_heads)
             else:
                 block.absorb(*_nothing(batch))

@@ -33,8 +33,12 @@ class ModelEvaluator:
         self._module = module.eval()
 
     def __call__(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        """See `PerceptronSource.__call__`."""
-        return self.evaluate_now(batch, version)
+        """See `PerceptronSource.__call__`. Raises `Diverged` for values that are not finite."""
+        with torch.inference_mode():
+            states, legal = (torch.from_numpy(np.ascontiguousarray(part)) for part in (batch.states, batch.legal))
+            policy, value, *extra_heads = (output.numpy() for output in self._module(states, legal))
+        require_finite("evaluations", value, policy)
+        return Evaluation(policy, value, version, tuple(extra_heads[: batch.extra_heads]))
 
     def perceptron(self, version: ModelVersion) -> BitPerceptron | None:
         """See `PerceptronSource.perceptron`: every model is evaluated by torch here."""
@@ -43,15 +47,7 @@ class ModelEvaluator:
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: no effect."""
-        return self.evaluate_now(batch, version)
-
-    def evaluate_now(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        """See `ImmediateEvaluator.evaluate_now`. Raises `Diverged` for values that are not finite."""
-        with torch.inference_mode():
-            states, legal = (torch.from_numpy(np.ascontiguousarray(part)) for part in (batch.states, batch.legal))
-            policy, value, *extra_heads = (output.numpy() for output in self._module(states, legal))
-        require_finite("evaluations", value, policy)
-        return Evaluation(policy, value, version, tuple(extra_heads[: batch.extra_heads]))
+        return self(batch, version)
 
 
 def publish_once(served: Served, game: Game, folder: Path, *, steps: int, games: int) -> None:

@@ -15,9 +15,10 @@ from zerofleet.agents import make_agent
 from zerofleet.contracts.encodings import sample_positions
 from zerofleet.contracts.naming import model_name
 from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound
-from zerofleet.evaluators.base import Evaluation, ImmediateEvaluator, LeafBatch, ModelVersion
+from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator, load_network
 from zerofleet.evaluators.in_process.layers import PerceptronNetwork
+from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import DirectoryStore
 from zerofleet.testing import EvaluatorContract
@@ -166,7 +167,7 @@ def test_weights_that_do_not_fit_the_manifest_are_refused(tmp_path):
 def test_agents_that_ask_a_model_play_as_with_the_served_network(tmp_path):
     store, served = stored(tmp_path, TIC_TAC_TOE)
     local = InProcessEvaluator(store, TIC_TAC_TOE)
-    assert isinstance(local, ImmediateEvaluator)
+    assert isinstance(local, PerceptronSource)
 
     def remote(batch, version):
         with torch.inference_mode():
@@ -177,7 +178,7 @@ def test_agents_that_ask_a_model_play_as_with_the_served_network(tmp_path):
     for text in ("alpha_beta:3,model=1", "uct:60,model=1", "mcts:30,model=1", "network,model=1,by=value"):
         here, there = (
             make_agent(text, TIC_TAC_TOE, evaluate=evaluate).choose(TIC_TAC_TOE, state, np.random.default_rng(1))
-            for evaluate in (local.evaluate_now, remote)
+            for evaluate in (local, remote)
         )
         assert (here.action, here.nodes) == (there.action, there.nodes)
         assert here.value == pytest.approx(there.value, abs=1e-3)

@@ -103,7 +103,7 @@ def test_scores_are_those_of_the_positions_after_the_moves_for_both_players(tmp_
     evaluator = InProcessEvaluator(store, GAME, others={LINEAR: load_values})
     source = torch.jit.script(network_source(GAME, settings_of(tmp_path, store, mix=mix)).eval())
     states = some_positions(30)
-    agent = make_agent(f"rhombus_pool:1,model=1,pool=192,mix={mix}", GAME, evaluate=evaluator.evaluate_now)
+    agent = make_agent(f"rhombus_pool:1,model=1,pool=192,mix={mix}", GAME, evaluate=evaluator)
     for state, scores in zip(states, asked(source, states), strict=True):
         actions, values = agent.pool(GAME, state)
         wanted = dict(zip(actions.tolist(), values, strict=True))
@@ -166,7 +166,7 @@ def test_combined_exports_a_policy_over_the_six_best_moves_by_the_frozen_network
     served = learner.export()
     assert served.network["pool_by"] == "network"
     assert served.network["pool_network"] == store.manifest_sha256(model_name(GAME), 1)
-    agent = make_agent("rhombus_pool:1,model=1", GAME, evaluate=evaluator.evaluate_now)
+    agent = make_agent("rhombus_pool:1,model=1", GAME, evaluate=evaluator)
     module = torch.jit.script(served.module)
     for state in some_positions(6):
         legal = positions.legal(GAME, state)
@@ -260,6 +260,6 @@ def test_the_agent_is_refused_without_a_model_or_for_another_game(evaluator):
         ("rhombus_pool:2,model=1", make("connect_four"), "plays chinese_checkers_rhombus"),
     ):
         with pytest.raises(InvalidRequest, match=message):
-            make_agent(text, game, evaluate=evaluator.evaluate_now)
+            make_agent(text, game, evaluate=evaluator)
     with pytest.raises(InvalidRequest, match="none is available"):
         make_agent("rhombus_pool:2,model=1", GAME)

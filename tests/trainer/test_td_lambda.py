@@ -218,7 +218,7 @@ def test_encodings_that_stand_for_numbers_are_served_and_evaluated_in_process_al
     module = torch.jit.load(training.store.directory(model, 1) / MODEL_FILE)
     with torch.inference_mode():
         _, value = module(torch.from_numpy(states.copy()), torch.from_numpy(legal.copy()))
-    local = InProcessEvaluator(training.store, game).evaluate_now(LeafBatch(states, legal), 1)
+    local = InProcessEvaluator(training.store, game)(LeafBatch(states, legal), 1)
     np.testing.assert_allclose(local.value, value.numpy(), atol=1e-5)
     training.replay.close()
 

@@ -7,13 +7,13 @@ Axes: B leaves, L maximum legal actions of a position, P players, A actions. Lay
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NewType, Protocol, runtime_checkable
+from typing import NewType, Protocol
 
 import numpy as np
 
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["Evaluation", "Evaluator", "ImmediateEvaluator", "LeafBatch", "ModelVersion", "empty_evaluation"]
+__all__ = ["Evaluation", "Evaluator", "LeafBatch", "ModelVersion", "empty_evaluation"]
 
 ModelVersion = NewType("ModelVersion", int)
 
@@ -70,13 +70,4 @@ class Evaluator(Protocol):
         Raises `ModelNotFound`, `Overloaded` (after its own back-off), `Unavailable`, `InvalidRequest`.
         Cancellation: the server may still compute the batch; evaluate again.
         """
-        ...
-
-
-@runtime_checkable
-class ImmediateEvaluator(Protocol):
-    """Evaluator that also answers at once in the calling thread, without an event loop."""
-
-    def evaluate_now(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        """Evaluate every leaf with exactly this model version; raises the errors of `Evaluator.evaluate`."""
         ...

@@ -69,7 +69,7 @@ def load_network(store: ModelStore, game: Game, version: int, *, others: Mapping
 class InProcessEvaluator:
     """Evaluator of the perceptrons of a model store. Thread-safe.
 
-    `evaluate_now` is its blocking form, for agents in threads of their own.
+    A call is the blocking form of `evaluate`, for agents in threads of their own.
     """
 
     def __init__(
@@ -99,21 +99,17 @@ class InProcessEvaluator:
         self._loading = threading.Lock()
 
     def __call__(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        """See `PerceptronSource.__call__`."""
-        return self.evaluate_now(batch, version)
+        """See `PerceptronSource.__call__`; raises the errors of `load_network`, and `InvalidRequest`."""
+        policy, value, extra = self.load(version)(batch)
+        return Evaluation(policy, value, version, extra)
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
         """See `Evaluator.evaluate`. Cancellation: what has begun in a thread completes unused."""
         if self._executor is not None:
-            return await asyncio.get_running_loop().run_in_executor(self._executor, self.evaluate_now, batch, version)
+            return await asyncio.get_running_loop().run_in_executor(self._executor, self, batch, version)
         if version not in self._networks:
             await asyncio.to_thread(self.load, version)
-        return self.evaluate_now(batch, version)
-
-    def evaluate_now(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        """Return the evaluation of every leaf; raises the errors of `load_network`, and `InvalidRequest`."""
-        policy, value, extra = self.load(version)(batch)
-        return Evaluation(policy, value, version, extra)
+        return self(batch, version)
 
     def perceptron(self, version: ModelVersion) -> BitPerceptron | None:
         """See `PerceptronSource.perceptron`: there is one for perceptrons of values that read the mover's view."""

@@ -27,7 +27,7 @@ class PerceptronSource(Protocol):
     """Blocking evaluation in this process that may also offer the network itself."""
 
     def __call__(self, batch: LeafBatch, version: ModelVersion) -> Evaluation:
-        """See `zerofleet.agents.base.Evaluate`."""
+        """Evaluate every leaf with exactly this model version, at once; raises the errors of `Evaluator.evaluate`."""
         ...
 
     def perceptron(self, version: ModelVersion) -> BitPerceptron | None:

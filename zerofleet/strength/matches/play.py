@@ -21,7 +21,7 @@ from zerofleet.agents import Agent, AgentMaker, Evaluate
 from zerofleet.agents.model.mcts import match_search
 from zerofleet.agents.model.search_options import SearchOptions, parse_search
 from zerofleet.contracts.gate_events import ModelPlay
-from zerofleet.evaluators.base import Evaluation, Evaluator, ImmediateEvaluator, LeafBatch, ModelVersion
+from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.perceptrons import PerceptronSource
 from zerofleet.search import PlayedGame, SearchSettings
 from zerofleet.search.daemon_thread import in_daemon_thread
@@ -124,7 +124,7 @@ async def play_games(
     tables = Tables(game, settings.search(spec), slots=settings.slots)
     searches = functools.cache(functools.partial(settings.search_of, spec=spec))
     threads = settings.agent_threads
-    asking = threads if isinstance(evaluator, ImmediateEvaluator) else ASKING_THREADS  # the former do not wait for a server
+    asking = threads if isinstance(evaluator, PerceptronSource) else ASKING_THREADS  # the former do not wait for a server
     await in_daemon_thread(functools.partial(warm_up_rules, game))
     async with AgentPool(game, make_agent, waiting_for(evaluator), threads=threads, asking=asking) as agents:
         while True:
@@ -149,8 +149,6 @@ def waiting_for(evaluator: Evaluator) -> Evaluate:
     """
     if isinstance(evaluator, PerceptronSource):
         return evaluator  # compiled searches take the network itself
-    if isinstance(evaluator, ImmediateEvaluator):
-        return evaluator.evaluate_now
     loop = asyncio.get_running_loop()
 
     def evaluate(batch: LeafBatch, version: ModelVersion) -> Evaluation:
