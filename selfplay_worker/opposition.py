@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from games.core import Game
-from zerofleet.agents import Agent, AgentMaker, make_agent
+from zerofleet.agents import Agent, make_agent
 from zerofleet.agents.by_game.rhombus.homing import way_finder
 from zerofleet.search.afterstates.opponents import ChooseMove, Opponents
 from zerofleet.search.afterstates.settings import AfterstateSettings
@@ -11,7 +11,7 @@ from zerofleet.search.afterstates.settings import AfterstateSettings
 __all__ = ["make_opponents"]
 
 
-def make_opponents(game: Game, settings: AfterstateSettings, *, make_agent: AgentMaker = make_agent) -> Opponents:
+def make_opponents(game: Game, settings: AfterstateSettings) -> Opponents:
     """Return the opponents of a game. Raises `ConfigurationError`; `InvalidRequest` for agents that cannot play it."""
     agents = {text: make_agent(text, game) for text in settings.agents}
     find_way = way_finder(game, most_nodes=settings.endgame_nodes) if settings.endgame == "exact" else None

@@ -12,7 +12,7 @@ import numpy as np
 from games import core, positions
 from games.core import Game, State
 from selfplay_worker.openings import random_opening
-from zerofleet.agents import Agent, AgentMaker, PolicyAgent, make_agent
+from zerofleet.agents import Agent, PolicyAgent, make_agent
 from zerofleet.contracts.naming import MAX_RECORD_BYTES
 from zerofleet.contracts.played import FULL_SEARCH, without_searches
 from zerofleet.contracts.records import encode_record
@@ -28,9 +28,7 @@ _STREAM = 2  # separates the agents' randomness from other draws from the seed o
 class Teachers:
     """Agents of a warm start. Thread-safe: several threads may play at once."""
 
-    def __init__(
-        self, game: Game, settings: WarmStartSettings, *, opening_plies: int = 0, make_agent: AgentMaker = make_agent
-    ) -> None:
+    def __init__(self, game: Game, settings: WarmStartSettings, *, opening_plies: int = 0) -> None:
         """Make the agents for `game`. Raises `ConfigurationError`; `InvalidRequest` for agents that cannot play it."""
         self.game = game_of(game, settings)
         self._settings = settings

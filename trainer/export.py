@@ -96,20 +96,9 @@ def served_network(network: Network, game: Game, settings: NetworkSettings) -> S
     return Served(module, weights, settings.model_dump(), module.network.heads)
 
 
-def export_network(
-    store: ModelStore,
-    game: Game,
-    network: Network,
-    settings: NetworkSettings,
-    *,
-    lineage: Lineage,
-    backend: TritonBackend = "python",
-    max_batch: int = 1024,
-) -> int:
+def export_network(store: ModelStore, game: Game, network: Network, settings: NetworkSettings, *, lineage: Lineage) -> int:
     """Publish `network` and return its version; the network itself is not modified. Raises as `export_served` does."""
-    return export_served(
-        store, game, served_network(network, game, settings), lineage=lineage, backend=backend, max_batch=max_batch
-    )
+    return export_served(store, game, served_network(network, game, settings), lineage=lineage)
 
 
 def exported_network(store: ModelStore, game: Game, manifest: Manifest) -> Network:

@@ -19,7 +19,6 @@ import structlog
 
 from games.core import Game
 from zerofleet.contracts.naming import model_name
-from zerofleet.contracts.priorities import Priority
 from zerofleet.contracts.shared_memory import doorbell_path
 from zerofleet.errors import ConfigurationError, Unavailable, ZerofleetError
 from zerofleet.evaluators.base import Evaluation, Evaluator, LeafBatch, ModelVersion
@@ -94,7 +93,6 @@ async def connected_evaluator(
     tls: Tls = PLAIN,
     timeout_s: float = 15.0,
     retry_s: float = 60.0,
-    priority: Priority = Priority.DEFAULT,
     on_retry: Callable[[ZerofleetError], None] = lambda failure: None,
 ) -> AsyncIterator[Evaluator]:
     """Yield the client of the server at `target`; for the arguments see `KServeEvaluator`.
@@ -116,7 +114,6 @@ async def connected_evaluator(
         tls=tls,
         timeout_s=timeout_s,
         retry_s=retry_s,
-        priority=priority,
         on_retry=on_retry,
     )
     near = SharedMemoryEvaluator(
@@ -126,7 +123,6 @@ async def connected_evaluator(
         timeout_s=timeout_s,
         retry_s=retry_s,
         reconnect_s=0.0 if transport == "auto" else retry_s,
-        priority=priority,
         on_retry=on_retry,
     )
     async with far, near:

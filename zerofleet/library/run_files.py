@@ -24,7 +24,7 @@ from zerofleet.errors import CorruptModel, ModelNotFound, RecordRejected, RunDir
 from zerofleet.library.accuracy_record import MeasuredAccuracy, accuracy_file, read_accuracy
 from zerofleet.library.accuracy_series import with_accuracy
 from zerofleet.library.game_query import GameQuery
-from zerofleet.library.game_search import BOUNDS, Bounds, GameSearch
+from zerofleet.library.game_search import GameSearch
 from zerofleet.library.ladder_list import Ladder, ladder_of
 from zerofleet.library.match_games import PlayedGame, match_position, played_game
 from zerofleet.library.match_list import (
@@ -296,15 +296,15 @@ class OpenRun:
             end = log.end_index if before is None else min(before, log.end_index)
             return end, list(newest(log, limit, before=end))
 
-    def found_games(self, query: GameQuery, *, bounds: Bounds = BOUNDS) -> GameList:
-        """Return the stored games that a search within bounds finds, newest first; see `GameSearch`.
+    def found_games(self, query: GameQuery) -> GameList:
+        """Return the stored games that a bounded search finds, newest first; see `GameSearch`.
 
         Other readers of the run come between its steps. Raises `InvalidRequest`, `RunDirectoryError`, and without a filter
         as `games`.
         """
         if not query.has_filter:
             return self.games(limit=query.limit, before=query.before)
-        search = GameSearch(query, self.game.spec(), bounds=bounds)
+        search = GameSearch(query, self.game.spec())
         while True:
             with self._guard:
                 log = self._opened()

@@ -21,7 +21,7 @@ from zerofleet.library.series import RunSeries
 from zerofleet.library.stored_games import GameList
 from zerofleet.library.values import Value
 
-__all__ = ["MATCHES_WITH_PATH", "RunReport", "read_report"]
+__all__ = ["RunReport", "read_report"]
 
 CURVE_POINTS = 240
 """Rows of a curve: more than a chart of a report has pixels."""
@@ -55,14 +55,14 @@ class RunReport(Value):
     """Command that prints the values of a section, by its name."""
 
 
-def read_report(run: OpenRun, *, games: int, made_at: datetime, with_matches: int = MATCHES_WITH_PATH) -> RunReport:
+def read_report(run: OpenRun, *, games: int, made_at: datetime) -> RunReport:
     """Return the report of a run, which may be in progress, with at most `games` stored games.
 
     Raises `RunDirectoryError` for a damaged journal or pointer, `OSError`.
     """
     gate, measured = run.gate(), run.accuracy()
     stored, fault = _games(run, games)
-    told = [row.id for row in gate.matches.matches if row.id][:with_matches]
+    told = [row.id for row in gate.matches.matches if row.id][:MATCHES_WITH_PATH]
     return RunReport(
         made_at=made_at,
         release=metadata.version("zerofleet"),

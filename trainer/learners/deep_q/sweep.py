@@ -3,7 +3,7 @@
     q_ij = transitions i -> j / visits of i
     p_ik = q_ik + sum over the non-terminal j of q_ij p_jk        for every terminal class k
 
-repeated over all i until no p changes by more than `tolerance`. This is what Li (Chinese University of Hong Kong) prints as
+repeated over all i until no p changes by more than `TOLERANCE`. This is what Li (Chinese University of Hong Kong) prints as
 prioritised sweeping, repaired: Gauss-Seidel sweeps in place of the queue of Moore and Atkeson 1993, and p_jk where p_ik is
 printed.
 
@@ -18,6 +18,9 @@ import numpy as np
 
 __all__ = ["Chain", "by_sweeps"]
 
+TOLERANCE = 1e-9
+MOST_SWEEPS = 100_000
+
 
 class Chain(NamedTuple):
     """Absorbing Markov chain."""
@@ -26,18 +29,18 @@ class Chain(NamedTuple):
     ending: np.ndarray  # float64 [S, K], probability of a step from i into class k; the rows of both together sum to 1
 
 
-def by_sweeps(chain: Chain, *, tolerance: float = 1e-9, most: int = 100_000) -> np.ndarray:
+def by_sweeps(chain: Chain) -> np.ndarray:
     """Return the probability of ending in each class, float64 [S, K], by sweeps over all states, the last state first.
 
-    States are numbered in order of their first visit, so that most lead to later ones. Stops after `most` sweeps.
+    States are numbered in order of their first visit, so that most lead to later ones. Stops after `MOST_SWEEPS` sweeps.
     """
     found = chain.ending.copy()
-    for _ in range(most):
+    for _ in range(MOST_SWEEPS):
         change = 0.0
         for i in range(len(found) - 1, -1, -1):
             fresh = chain.ending[i] + chain.between[i] @ found
             change = max(change, float(np.abs(fresh - found[i]).max(initial=0.0)))
             found[i] = fresh
-        if change < tolerance:
+        if change < TOLERANCE:
             break
     return found

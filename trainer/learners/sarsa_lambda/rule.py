@@ -27,6 +27,7 @@ __all__ = ["ENDED", "METHODS", "NONE", "Episode", "Rates", "Rule", "learn", "new
 
 METHODS = ("sarsa", "q_learning", "monte_carlo")
 _Q_LEARNING, _MONTE_CARLO = 1, 2
+_PLAYERS = 2
 ENDED = -1
 """Phase of a position where the game is over; its value is the reward."""
 NONE = -2
@@ -66,13 +67,11 @@ class Rule(NamedTuple):
     squashes: bool  # V is tanh(u)
 
 
-def new_rule(
-    weights: np.ndarray, rates: Rates, *, method: str, squashes: bool, learned: np.ndarray | None = None, players: int = 2
-) -> Rule:
+def new_rule(weights: np.ndarray, rates: Rates, *, method: str, squashes: bool, learned: np.ndarray | None = None) -> Rule:
     """Return a rule that changes these weights (float64 [3, F]) in place; `learned`: by default all."""
-    traces = np.zeros((players, *weights.shape))
+    traces = np.zeros((_PLAYERS, *weights.shape))
     learned = np.ones_like(weights) if learned is None else learned
-    return Rule(weights, learned, traces, np.zeros(players, np.int64), rates, METHODS.index(method), squashes)
+    return Rule(weights, learned, traces, np.zeros(_PLAYERS, np.int64), rates, METHODS.index(method), squashes)
 
 
 @compiled

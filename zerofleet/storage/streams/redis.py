@@ -104,12 +104,10 @@ log = structlog.get_logger(__name__)
 class RedisStream(GameStream):
     """See `GameStream`. Connects on the first call."""
 
-    def __init__(
-        self, url: str, *, name: str, settings: StreamSettings | None = None, rng: random.Random | None = None
-    ) -> None:
+    def __init__(self, url: str, *, name: str, settings: StreamSettings | None = None) -> None:
         """Create it. Raises `ConfigurationError` for an invalid address or an unusable file in it."""
         self._settings = settings or StreamSettings()
-        self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
+        self._rng = random.Random()  # noqa: S311 - jitter, not a secret
         self._address = shown_address(url)
         # redis-py's types do not fix protocol and decoding of a reply; here it is always RESP2 and bytes.
         self._client: Any = connect(url, self._settings, read_timeout_s=BLOCK_LIMIT_S + 5.0)
