@@ -1,8 +1,7 @@
 """Learners by name: those of this package, and those that installed packages offer (docs/own_learner.md).
 
-A built-in learner is a class in a package of `trainer/learners`, a declaration here with a line in `LEARNERS`, and a part of
-the preset with its settings: a module beside the other parts, and a field in `Preset` and `TrainerSettings`. `alphazero` has
-the parts `train` and `network`; `dqn`, `deep_sarsa` and `combined` share the part `deep_q`. A learner of another package is an
+A built-in learner is a class in a package of `trainer/learners`, a declaration in `LEARNERS`, and a part of the preset with its
+settings: a module beside the other parts, and a field in `Preset` and `TrainerSettings`. A learner of another package is an
 entry point of the group `zerofleet.learners`: its name, and the `LearnerDeclaration`. It is imported on first use, so a broken
 one does not affect the others.
 """
@@ -11,14 +10,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
 from pydantic import BaseModel, ValidationError
 
 from zerofleet.errors import ConfigurationError
 from zerofleet.presets import Preset
-from zerofleet.presets.learners import alphazero, deep_q, outcome, sarsa_lambda, td_lambda
+from zerofleet.presets.learners.built_in import LEARNERS
 from zerofleet.presets.learners.declaration import LearnerDeclaration
 
 __all__ = [
@@ -34,17 +32,6 @@ __all__ = [
 
 ENTRY_POINT_GROUP = "zerofleet.learners"
 """Entry point group in which an installed package offers a learner: its name, and the object that declares it."""
-
-LEARNERS: Mapping[str, LearnerDeclaration] = {
-    "alphazero": alphazero.LEARNER,
-    "td_lambda": td_lambda.LEARNER,
-    "sarsa_lambda": sarsa_lambda.LEARNER,
-    "dqn": deep_q.DQN,
-    "deep_sarsa": deep_q.DEEP_SARSA,
-    "outcome": outcome.LEARNER,
-    "combined": deep_q.COMBINED,
-}
-"""Built-in learners."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _TAKEN = frozenset({"game", "seed", "preset", "parameters", "inference_server", "gatekeeper", "trainer", "selfplay_worker"})
