@@ -13,7 +13,7 @@ import pytest
 
 from zerofleet.cli.commands import runs as command
 from zerofleet.contracts.gate_events import Tallied
-from zerofleet.service.announce_place import announce_place
+from zerofleet.service.process_identity import announce_place
 from zerofleet.storage.gate_journal import EventJournal
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.child import ChildState

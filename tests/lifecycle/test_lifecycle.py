@@ -15,8 +15,7 @@ import pytest
 from zerofleet.errors import ConfigurationError, DeviceLost
 from zerofleet.service import lifecycle
 from zerofleet.service.lifecycle import Drain, Service, serve_until_drained
-from zerofleet.service.pid_namespace import pid_namespace
-from zerofleet.service.process_start import start_ticks
+from zerofleet.service.process_identity import pid_namespace, start_ticks
 from zerofleet.service.settings import ServiceSettings
 from zerofleet.storage.run_paths import RunPaths
 from zerofleet.supervisor.leftovers import end_leftovers

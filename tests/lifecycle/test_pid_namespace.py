@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zerofleet.service.announce_place import announce_place
-from zerofleet.service.pid_namespace import pid_namespace
-from zerofleet.service.process_start import start_ticks
+from zerofleet.service.process_identity import announce_place, pid_namespace, start_ticks
 from zerofleet.supervisor.overview import live_service
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from zerofleet.errors import InvalidRequest
 
-__all__ = ["AgentOptions", "Spelling"]
+__all__ = ["AgentOptions", "Spelling", "canonical_name"]
 
 Options = TypeVar("Options", bound="AgentOptions")
 
@@ -70,3 +70,9 @@ class Spelling:
     def refuse_options(self) -> None:
         """Raise `InvalidRequest` if there are options."""
         self.options(AgentOptions)
+
+
+def canonical_name(name: str, argument: str, options: AgentOptions) -> str:
+    """Return the name with its argument and the options that differ from their defaults, in declaration order."""
+    chosen = options.model_dump(exclude_defaults=True)
+    return str(Spelling(name, argument, tuple((option, str(value).lower()) for option, value in chosen.items())))

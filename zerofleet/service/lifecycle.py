@@ -44,12 +44,10 @@ from games.faults import fault_of
 from zerofleet.errors import DeviceLost, ZerofleetError
 from zerofleet.rpc.security.credentials import plain
 from zerofleet.service import logs
-from zerofleet.service.announce_place import announce_place
 from zerofleet.service.open_files import raise_limit
-from zerofleet.service.pid_namespace import pid_namespace
 from zerofleet.service.probes import Answer, Handler, ProbeServer
 from zerofleet.service.process_end import end_with
-from zerofleet.service.process_start import start_ticks
+from zerofleet.service.process_identity import announce_place, pid_namespace, start_ticks
 from zerofleet.service.settings import ServiceSettings
 from zerofleet.storage.files import atomic_publish
 from zerofleet.telemetry import metrics, tracing

@@ -14,9 +14,7 @@ from pydantic_core import from_json
 from games.core import make
 from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.promotions import Champion, Rung
-from zerofleet.service.announce_place import announce_place
-from zerofleet.service.pid_namespace import pid_namespace
-from zerofleet.service.process_start import start_ticks
+from zerofleet.service.process_identity import announce_place, pid_namespace, start_ticks
 from zerofleet.service.settings import open_run_store
 from zerofleet.storage.files import whole_lines
 from zerofleet.storage.run_paths import RunPaths

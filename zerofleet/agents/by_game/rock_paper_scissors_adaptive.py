@@ -27,8 +27,7 @@ from games.core import Game, State, to_move
 from games.rock_paper_scissors import NAMES, RockPaperScissors
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.by_game.rock_paper_scissors import MAX_ORDER, required
-from zerofleet.agents.canonical import canonical_name
-from zerofleet.agents.spelling import AgentOptions, Spelling
+from zerofleet.agents.spelling import AgentOptions, Spelling, canonical_name
 
 __all__ = ["RockPaperScissorsAdaptiveAgent", "RockPaperScissorsAdaptiveOptions", "from_spelling"]
 

@@ -24,13 +24,12 @@ from games.core import Game, State
 from games.positions import new_state
 from zerofleet.agents.base import Choice, Evaluate, require_duel
 from zerofleet.agents.budget import Budget
-from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.depth_first.deepening import MAX_DEPTH, SearchedMoves, SlicedSearch, deepen, finish, read_budget
 from zerofleet.agents.depth_first.minimax import Algorithm, MinimaxSearch
 from zerofleet.agents.depth_first.network_minimax import NetworkSearch
 from zerofleet.agents.depth_first.perceptron_minimax import PerceptronSearch
 from zerofleet.agents.perceptron_values import compiled_network
-from zerofleet.agents.spelling import AgentOptions, Spelling
+from zerofleet.agents.spelling import AgentOptions, Spelling, canonical_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import ModelVersion
 

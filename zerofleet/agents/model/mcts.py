@@ -28,9 +28,8 @@ from games.core import Game, GameSpec, State
 from games.positions import legal, new_state
 from zerofleet.agents.base import Choice, Evaluate
 from zerofleet.agents.budget import Budget
-from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.model.search_options import SearchOptions
-from zerofleet.agents.spelling import AgentOptions, Spelling
+from zerofleet.agents.spelling import AgentOptions, Spelling, canonical_name
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.uniform import uniform_answer

@@ -21,8 +21,7 @@ from games import core
 from games.core import Game, State
 from games.positions import encode_for, legal
 from zerofleet.agents.base import Choice, Evaluate, require_open
-from zerofleet.agents.canonical import canonical_name
-from zerofleet.agents.spelling import AgentOptions, Spelling
+from zerofleet.agents.spelling import AgentOptions, Spelling, canonical_name
 from zerofleet.agents.uct import mover_values
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import LeafBatch, ModelVersion

@@ -22,9 +22,8 @@ from games.core import Game, State, has_rule
 from games.positions import legal, new_state
 from zerofleet.agents.base import Choice, Evaluate, require_open
 from zerofleet.agents.budget import Budget
-from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.perceptron_values import compiled_network
-from zerofleet.agents.spelling import AgentOptions, Spelling
+from zerofleet.agents.spelling import AgentOptions, Spelling, canonical_name
 from zerofleet.agents.uct import UctRoot, UctSearch, afterstates_of, mover_values, plan_for
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import ModelVersion

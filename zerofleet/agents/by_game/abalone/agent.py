@@ -20,9 +20,8 @@ from zerofleet.agents.budget import Budget
 from zerofleet.agents.by_game.abalone import search
 from zerofleet.agents.by_game.abalone.evaluation import evaluation
 from zerofleet.agents.by_game.abalone.thinking import Searched, SearchOptions, think
-from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.depth_first.deepening import read_budget
-from zerofleet.agents.spelling import Spelling
+from zerofleet.agents.spelling import Spelling, canonical_name
 from zerofleet.errors import InvalidRequest
 
 __all__ = ["AbaloneSearchAgent", "AbaloneSearchOptions", "from_spelling"]

@@ -24,9 +24,8 @@ from zerofleet.agents.by_game.rhombus.evaluation import cell_values, expected_sc
 from zerofleet.agents.by_game.rhombus.homing import have_passed, shortest_way
 from zerofleet.agents.by_game.rhombus.root import Found, run
 from zerofleet.agents.by_game.rhombus.work import Work, make_work
-from zerofleet.agents.canonical import canonical_name
 from zerofleet.agents.depth_first.deepening import read_budget
-from zerofleet.agents.spelling import AgentOptions, Spelling
+from zerofleet.agents.spelling import AgentOptions, Spelling, canonical_name
 from zerofleet.errors import InvalidRequest
 
 __all__ = ["MOST_PLIES", "RhombusSearchAgent", "SearchOptions", "from_spelling", "searcher_room"]

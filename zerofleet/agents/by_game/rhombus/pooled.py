@@ -26,8 +26,7 @@ from zerofleet.agents.budget import Budget
 from zerofleet.agents.by_game.rhombus.agent import MOST_PLIES, RhombusSearchAgent
 from zerofleet.agents.by_game.rhombus.agent import SearchOptions as RhombusOptions
 from zerofleet.agents.by_game.rhombus.evaluation import WIN, cell_values, expected_score
-from zerofleet.agents.canonical import canonical_name
-from zerofleet.agents.spelling import AgentOptions, Spelling
+from zerofleet.agents.spelling import AgentOptions, Spelling, canonical_name
 from zerofleet.agents.uct import afterstates_of, values_of
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.base import ModelVersion
