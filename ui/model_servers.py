@@ -1,7 +1,7 @@
-"""Inference servers of runs, one for each, shared by what the pages ask of its models.
+"""Inference servers of runs, one for each, shared by all requests of the pages to its models.
 
-A server is in use for the time of a question. It stays for a while after the last one, since its start takes seconds, and a
-person thinks about a move.
+A server is in use during a request. It stays for a while after the last one, since its start takes seconds, and a player's next
+move may follow.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ class Pages:
             max_age=COOKIE_AGE_S,
             httponly=True,
             samesite="lax",  # a link from a mail opens its page; the guard refuses changes of other sites
-            secure=request.url.scheme == "https",  # also behind a proxy of this machine that says so
+            secure=request.url.scheme == "https",  # also behind a proxy of this machine whose headers state it
         )
         return answer
 

@@ -25,6 +25,7 @@ ROOMS = (
     "selfplay_worker",
     "trainer",
     "gatekeeper",
+    "ui",
     "laboratory",
     "benchmarks",
     "examples",
