@@ -11,10 +11,9 @@ from laboratory.divergence import require_finite
 from laboratory.evaluation import FunctionNetwork, Network, ValueNetwork
 from laboratory.value_training import ValueTraining
 from trainer.checkpoint_files import load_latest
-from trainer.learners.td_lambda.checkpoint import weights_in
 from trainer.learners.td_lambda.learner import TdLambda
 from zerofleet.evaluators.in_process.first_player import FirstPlayerPerceptron
-from zerofleet.evaluators.in_process.kernels import Perceptron
+from zerofleet.evaluators.in_process.kernels import Perceptron, perceptron_of
 from zerofleet.presets.theses.stages import TdStage
 from zerofleet.search.afterstates.settings import AfterstateSettings
 
@@ -58,7 +57,11 @@ def stored_network(game: Game, folder: Path) -> Network | None:
     if found is None:
         return None
     checkpoint, tensors = found
-    return _network(weights_in(tensors), game, str(checkpoint.network["successor"]))
+    return _network(
+        perceptron_of({name: tensor.numpy().copy() for name, tensor in tensors.items()}),
+        game,
+        str(checkpoint.network["successor"]),
+    )
 
 
 def _network(net: Perceptron, game: Game, successor: str) -> Network:

@@ -1,7 +1,7 @@
 """Base of a learner that uses each game once and in order: one step learns from one game.
 
-Its state is arrays and counts. It has the members of `trainer.learners.contract.Learning`; a subclass adds the rule, the model
-and the form of its checkpoints.
+Its state is arrays and counts. It has the members of `trainer.learners.contract.Learning`; a subclass adds the rule and the
+model, and to the counts of a checkpoint its schema.
 """
 
 from __future__ import annotations
@@ -9,23 +9,34 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from pydantic import ConfigDict
 from torch import Tensor
 
 from games.core import Game
-from trainer.checkpoint_parts import load_arrays, require_network
+from trainer.checkpoint_parts import (
+    identity,
+    load_arrays,
+    read,
+    require_network,
+    require_same,
+    stored,
+    tensors_of,
+    write_counts,
+    write_tensors,
+)
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts, Taken
 from trainer.learners.one_process import OneProcessLearner
 from trainer.learners.queue import GameQueue
 from trainer.learners.report import ValueReport
-from zerofleet.contracts.manifests import NetworkDict
+from zerofleet.contracts.manifests import NetworkDict, StoredFile
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import ConfigurationError, Diverged, VersionSkew
 
-__all__ = ["GameByGameLearner", "Outcome"]
+__all__ = ["ArraysCheckpoint", "GameByGameLearner", "Outcome"]
 
 Content = TypeVar("Content", bound=Taken)
 
@@ -41,9 +52,28 @@ class Outcome:
     learning_rate: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArraysCheckpoint:
+    """The JSON part of a checkpoint; the other file holds the arrays.
+
+    A subclass adds its schema, under a key of its own, so that a checkpoint of another learner is recognised.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+    game: str
+    parameters: dict[str, str]
+    encoder: str
+    network: NetworkDict
+    learner: LearnerState
+    accounts: Accounts
+    tensors: StoredFile
+
+
 class GameByGameLearner(OneProcessLearner, Generic[Content]):
     """Learner of one game; the next step depends on its arrays, its counts and the next game alone."""
 
+    checkpoint_kind: ClassVar[type[ArraysCheckpoint]]
+    """Class of the JSON part of its checkpoints."""
     rate_setting = "the learning rate"
     """Setting to lower where the weights diverge."""
 
@@ -85,9 +115,9 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
     def learn(self, samples: Content) -> Outcome:
         """Change the arrays by the samples of one game."""
 
-    @abstractmethod
     def require_fit(self, checkpoint: Any) -> None:
         """Raise `VersionSkew` when a checkpoint is of another learner, game, network or count of samples."""
+        require_same(checkpoint, identity(self.game, self.network))
 
     def require_counting(self, counts_empty: bool | None) -> None:
         """Raise `VersionSkew` unless a checkpoint counted games without samples as this learner does.
@@ -101,14 +131,26 @@ class GameByGameLearner(OneProcessLearner, Generic[Content]):
                 "to learn from would be another; restore the setting, or start another run"
             )
 
-    @staticmethod
-    @abstractmethod
-    def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[Any, dict[str, Tensor]]:
+    @classmethod
+    def unpack(cls, counts: bytes, tensors: bytes, *, where: str) -> tuple[Any, dict[str, Tensor]]:
         """See `Learning.unpack`; the tensors have the names of `arrays`."""
+        return read(cls.checkpoint_kind, counts, tensors, where=where)
 
-    @abstractmethod
     def pack(self, accounts: Accounts) -> tuple[bytes, bytes]:
         """See `Learning.pack`."""
+        tensors = write_tensors(tensors_of(self.arrays))
+        checkpoint = self.checkpoint_kind(
+            **identity(self.game, self.network),
+            **self.checkpoint_entries(),
+            learner=self.state,
+            accounts=accounts,
+            tensors=stored(tensors),
+        )
+        return write_counts(checkpoint), tensors
+
+    def checkpoint_entries(self) -> dict[str, Any]:
+        """Return the entries that `checkpoint_kind` has besides those of every checkpoint and its schema; by default none."""
+        return {}
 
     def restore(self, checkpoint: Any, tensors: dict[str, Tensor]) -> None:
         """See `Learning.restore`. Games learned from before are dropped as they are read from the log again."""

@@ -7,18 +7,17 @@ adds the reading of a game, the rule and the served model (docs/own_learner.md).
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from games.core import Game
+from trainer.checkpoint_parts import require_same
 from trainer.export import Served
-from trainer.learners import array_checkpoint
-from trainer.learners.array_checkpoint import ArrayCheckpoint
-from trainer.learners.contract import Accounts, Taken
-from trainer.learners.game_by_game import GameByGameLearner, Outcome
+from trainer.learners.contract import Taken
+from trainer.learners.game_by_game import ArraysCheckpoint, GameByGameLearner, Outcome
 from trainer.settings import TrainerSettings
 
 __all__ = ["LearnerInOrder", "Outcome"]
@@ -26,8 +25,22 @@ __all__ = ["LearnerInOrder", "Outcome"]
 Content = TypeVar("Content", bound=Taken)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedCheckpoint(ArraysCheckpoint):
+    """The JSON part of a checkpoint of any such learner."""
+
+    arrays: int = 1
+    """Schema."""
+    learner_name: str
+    """Name of the learner."""
+    counts_empty: bool | None = None
+    """Whether a game without samples counted as one; `None` in a checkpoint of an earlier release."""
+
+
 class LearnerInOrder(GameByGameLearner[Content]):
     """Learner with a checkpoint of its arrays. With `publish_every_games` of 1 a game without samples gives a candidate too."""
+
+    checkpoint_kind = NamedCheckpoint
 
     def __init__(self, game: Game, settings: TrainerSettings, *, first: int = 0) -> None:
         """Make a learner without samples; `first` is the number of the first one. A subclass then makes its arrays."""
@@ -45,20 +58,14 @@ class LearnerInOrder(GameByGameLearner[Content]):
         del device
         return cls(game, settings, first=first)
 
-    @staticmethod
-    def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[ArrayCheckpoint, dict[str, Tensor]]:
-        """See `Learning.unpack`."""
-        return array_checkpoint.unpack(counts, tensors, where=where)
+    def checkpoint_entries(self) -> dict[str, Any]:
+        """See `GameByGameLearner.checkpoint_entries`."""
+        return {"learner_name": self.name, "counts_empty": self.window.keeps_empty}
 
-    def pack(self, accounts: Accounts) -> tuple[bytes, bytes]:
-        """See `Learning.pack`."""
-        return array_checkpoint.pack(
-            self.name, self.game, self.network, self.arrays, self.state, accounts, counts_empty=self.window.keeps_empty
-        )
-
-    def require_fit(self, checkpoint: ArrayCheckpoint) -> None:
+    def require_fit(self, checkpoint: NamedCheckpoint) -> None:
         """See `GameByGameLearner.require_fit`."""
-        array_checkpoint.require_fit(checkpoint, self.name, self.game, self.network)
+        require_same(checkpoint, {"learner_name": self.name})
+        super().require_fit(checkpoint)
         self.require_counting(checkpoint.counts_empty)
 
     def export(self) -> Served:

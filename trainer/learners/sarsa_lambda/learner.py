@@ -7,18 +7,16 @@ weights depend on seed and games alone, and a restored learner takes the next st
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from games.core import Game
 from trainer.export import Served
-from trainer.learners.contract import Accounts
-from trainer.learners.game_by_game import GameByGameLearner, Outcome
-from trainer.learners.sarsa_lambda import checkpoint as checkpoints
+from trainer.learners.game_by_game import ArraysCheckpoint, GameByGameLearner, Outcome
 from trainer.learners.sarsa_lambda.experience import Experience, read_experience
 from trainer.learners.sarsa_lambda.leaves import with_leaves
 from trainer.learners.sarsa_lambda.rule import Rates, learn, new_rule
@@ -34,10 +32,19 @@ from zerofleet.presets.sarsa_lambda import SarsaLambdaSettings
 __all__ = ["SarsaLambda"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SarsaCheckpoint(ArraysCheckpoint):
+    """The JSON part of a checkpoint."""
+
+    sarsa_lambda: int = 1
+    """Schema."""
+
+
 class SarsaLambda(GameByGameLearner[Experience]):
     """SARSA(lambda) and its siblings on a linear evaluation; see `trainer.learners.contract.Learning` for the members."""
 
     name = "sarsa_lambda"
+    checkpoint_kind = SarsaCheckpoint
     rate_setting = "sarsa_lambda.learning_rate"
 
     def __init__(self, game: Game, settings: SarsaLambdaSettings, *, seed: int, first: int = 0) -> None:
@@ -61,19 +68,6 @@ class SarsaLambda(GameByGameLearner[Experience]):
         """See `OneProcessLearner.begin`; it trains on the CPU."""
         del device
         return cls(game, settings.sarsa_lambda, seed=settings.seed, first=first)
-
-    @staticmethod
-    def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[checkpoints.SarsaCheckpoint, dict[str, Tensor]]:
-        """See `Learning.unpack`."""
-        return checkpoints.unpack(counts, tensors, where=where)
-
-    def pack(self, accounts: Accounts) -> tuple[bytes, bytes]:
-        """See `Learning.pack`."""
-        return checkpoints.pack(self.game, self.network, self.weights, self.state, accounts)
-
-    def require_fit(self, checkpoint: checkpoints.SarsaCheckpoint) -> None:
-        """See `GameByGameLearner.require_fit`."""
-        checkpoints.require_fit(checkpoint, self.game, self.network)
 
     @property
     def publish_every_games(self) -> int:

@@ -7,18 +7,18 @@ so weights depend on seed and games alone, and a restored learner takes the next
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from games.core import Game
+from games.positions import parameters_text
 from trainer.checkpoint_parts import tensors_of
 from trainer.export import Served
-from trainer.learners.contract import Accounts
-from trainer.learners.game_by_game import GameByGameLearner, Outcome
-from trainer.learners.td_lambda import checkpoint as checkpoints
+from trainer.learners.game_by_game import ArraysCheckpoint, GameByGameLearner, Outcome
 from trainer.learners.td_lambda.experience import Experience, read_experience
 from trainer.learners.td_lambda.rule import Episode, Rates, Rule, learn, new_traces, new_workspace
 from trainer.learners.td_lambda.served import as_tensors, from_tensors, value_module
@@ -36,10 +36,21 @@ __all__ = ["TdLambda", "first_weights"]
 _SMALL = 0.05  # standard deviation of small first weights
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TdCheckpoint(ArraysCheckpoint):
+    """The JSON part of a checkpoint."""
+
+    td_lambda: int = 1
+    """Schema."""
+    counts_empty: bool | None = None
+    """Whether a game without positions counted as one; `None` in a checkpoint of an earlier release."""
+
+
 class TdLambda(GameByGameLearner[Experience]):
     """TD(lambda) on a perceptron; see `trainer.learners.contract.Learning` for the members."""
 
     name = "td_lambda"
+    checkpoint_kind = TdCheckpoint
     rate_setting = "td_lambda.learning_rate"
 
     def __init__(self, game: Game, settings: TdLambdaSettings, *, seed: int, first: int = 0) -> None:
@@ -83,19 +94,16 @@ class TdLambda(GameByGameLearner[Experience]):
             ),
         )
 
-    @staticmethod
-    def unpack(counts: bytes, tensors: bytes, *, where: str) -> tuple[checkpoints.TdCheckpoint, dict[str, Tensor]]:
-        """See `Learning.unpack`."""
-        return checkpoints.unpack(counts, tensors, where=where)
+    def checkpoint_entries(self) -> dict[str, Any]:
+        """See `GameByGameLearner.checkpoint_entries`."""
+        return {"counts_empty": self.window.keeps_empty}
 
-    def pack(self, accounts: Accounts) -> tuple[bytes, bytes]:
-        """See `Learning.pack`."""
-        counts_empty = self.window.keeps_empty
-        return checkpoints.pack(self.game, self.network, self.net, self.state, accounts, counts_empty=counts_empty)
-
-    def require_fit(self, checkpoint: checkpoints.TdCheckpoint) -> None:
+    def require_fit(self, checkpoint: TdCheckpoint) -> None:
         """See `GameByGameLearner.require_fit`."""
-        checkpoints.require_fit(checkpoint, self.game, self.network)
+        if checkpoint.parameters == {name: str(value) for name, value in self.game._asdict().items()}:
+            # written before parameters that are words were stored as such
+            checkpoint = replace(checkpoint, parameters=parameters_text(self.game))
+        super().require_fit(checkpoint)
         self.require_counting(checkpoint.counts_empty)
 
     def learned(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
