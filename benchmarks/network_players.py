@@ -1,6 +1,7 @@
 """Processor time of players that evaluate a small network in this process: alpha-beta to a depth, and UCT with priors.
 
     python benchmarks/network_players.py --encoding feature --games 2000 --positions 60
+    python benchmarks/network_players.py --encoding feature --columns 25 --games 2000 --positions 60
 
 A network of TD(lambda) is trained for a few games, since move ordering depends on its values. Each agent then chooses a move
 in positions of random games, twice in turn: by compiled code that evaluates the network itself, and by calls of an evaluator,
@@ -62,14 +63,17 @@ def milliseconds(text: str, game: Game, evaluate: Evaluate, states: list[State])
 def main() -> int:
     """Measure and print a line for each player."""
     parser = argparse.ArgumentParser(description="Measure players with a network in this process.")
-    parser.add_argument("--encoding", default="feature", help="naive (43 inputs), extended (128) or feature (212)")
+    parser.add_argument(
+        "--encoding", default="feature", help="naive, extended or feature: 43, 128 or 212 inputs with 7 columns"
+    )
+    parser.add_argument("--columns", default="7", help="width of the board")
     parser.add_argument("--hidden", type=int, default=100)
     parser.add_argument("--games", type=int, default=2_000, help="games of training before")
     parser.add_argument("--positions", type=int, default=60)
     parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    game = make("connect_four", encoding=given.encoding)
+    game = make("connect_four", encoding=given.encoding, columns=given.columns)
     learner = TdLambda(game, TdLambdaSettings(hidden=given.hidden), seed=given.seed)
     parts = Parts()
     while parts.games < given.games:
@@ -80,7 +84,8 @@ def main() -> int:
         return local(batch, version)
 
     states = positions(game, given.positions, given.seed)
-    sys.stdout.write(f"{game.spec().num_inputs}-{given.hidden}-1, {len(states)} positions, processor milliseconds a move\n")
+    network = f"{game.spec().num_inputs}-{given.hidden}-1"
+    sys.stdout.write(f"{network}, {given.columns} columns, {len(states)} positions, processor milliseconds a move\n")
     sys.stdout.write(f"{'player':28}{'compiled: mean':>16}{'95th':>8}{'by calls: mean':>16}{'ratio':>8}{'nodes':>10}\n")
     for text in ("alpha_beta:3,model=1", "alpha_beta:5,model=1", f"uct:{given.simulations},model=1"):
         fast, moves, nodes = milliseconds(text, game, local, states)
