@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -44,6 +45,25 @@ def test_leaf_counts_with_forty_moves_are_known(depth: int, worst: int, best: in
     assert fewest_leaves(40, depth) == best
     assert minimal_tree(40, depth) == types
     assert minimal_tree(40, depth).leaves == best
+
+
+def test_the_node_table_of_the_results_has_the_counts_of_the_theory_and_those_of_the_ablation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "results" / "rhombus_search.md").read_text("utf-8")
+    table, ablation = (rows_below(page, heading) for heading in ("## Node table", "## Ablation"))
+    steps = {row[0]: row[1::2] for row in ablation}
+    assert len(table) == 9
+    for depth, row in enumerate(table):
+        counts = (depth, most_leaves(40, depth), fewest_leaves(40, depth), *minimal_tree(40, depth))
+        assert row[:6] == [f"{count:,}" for count in counts]
+        measured = [steps[name][depth - 2] if 2 <= depth <= 6 else "" for name in ("minimax", "+ alpha-beta", "floods instead")]
+        assert row[6:] == measured
+
+
+def rows_below(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the first table below a heading, without its head."""
+    lines = itertools.dropwhile(lambda line: not line.startswith("|"), page.partition(f"{heading}\n")[2].splitlines())
+    table = itertools.takewhile(lambda line: line.startswith("|"), lines)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table][2:]
 
 
 @pytest.mark.slow
