@@ -82,6 +82,32 @@ def test_a_tournament_is_not_resumed_with_models_of_another_run(zerofleet, run_o
 
 
 @pytest.mark.slow
+def test_perceptrons_are_evaluated_in_every_playing_process_without_a_server(zerofleet, run_of_take_six, monkeypatch):
+    monkeypatch.setattr("zerofleet.cli.commands.tournament.serving", lambda *_: pytest.fail("a server is started"))
+    words = ("tournament", "network,model=champion", "champion", "random", "--game", "take_six", "--games", "6")
+    words = (*words, "--simulations", "2", "--run-dir", str(run_of_take_six), "--in-process", "--json", "--workers")
+    alone, together = (zerofleet(*words, count) for count in ("1", "2"))
+    assert (alone.code, together.code) == (0, 0), alone.err + together.err
+    assert numbers(together.json()) == numbers(alone.json())
+    assert {row["name"] for row in alone.json()["players"]} == {"network,model=1", "model:1", "random"}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_tournament_in_process_refuses_residual_networks_and_several_runs_before_the_first_game(
+    zerofleet, run_with_champion, tmp_path, workers
+):
+    own, other = f"champion@{run_with_champion}", tmp_path / "other"
+    shutil.copytree(run_with_champion, other, ignore=shutil.ignore_patterns("sockets"))
+    words = ("--games", "8", "--workers", workers, "--in-process")
+    residual = zerofleet("tournament", own, "random", *words)
+    assert (residual.code, residual.out) == (2, "")
+    assert "is a residual network" in residual.err
+    several = zerofleet("tournament", own, f"champion@{other}", *words)
+    assert (several.code, several.out) == (2, "")
+    assert "the models of one run are evaluated, got those of 2 runs" in several.err
+
+
+@pytest.mark.slow
 def test_duels_are_written_as_csv_and_ratings_are_drawn(zerofleet, tmp_path):
     outcome = zerofleet("tournament", *WORDS, "--csv", "duels.csv", "--plot", "ratings.svg")
     assert outcome.code == 0

@@ -21,6 +21,7 @@ from zerofleet.cli import screen
 from zerofleet.cli.commands.tournament_report import show_tournament
 from zerofleet.cli.options import (
     GameOrRun,
+    InProcess,
     Json,
     OpeningFile,
     Parameters,
@@ -33,7 +34,7 @@ from zerofleet.cli.options import (
     refuse_search_without_model,
     stated_search,
 )
-from zerofleet.evaluators.of_runs import evaluating_runs
+from zerofleet.service.settings import open_run_store
 from zerofleet.storage.files import atomic_publish
 from zerofleet.strength.charts import rating_chart, require_outputs
 from zerofleet.strength.matches import GameResult, Scoreboard, read_openings
@@ -50,7 +51,7 @@ from zerofleet.strength.tournaments import (
 )
 from zerofleet.strength.tournaments.play import restored
 from zerofleet.strength.tournaments.workers import Setup
-from zerofleet.supervisor.entrants import Entrants, entrants, model_hashes, run_named_in, serving
+from zerofleet.supervisor.entrants import Entrants, entrants, evaluator_of, model_hashes, run_named_in, serving
 
 __all__ = ["tournament"]
 
@@ -84,6 +85,7 @@ def tournament(
         Path | None, typer.Option("--csv", metavar="FILE", help="Write a CSV file with a line per duel.")
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw the ratings, as .svg or .png.")] = None,
+    in_process: InProcess = False,
     run_dir: RunDir = None,
     parameters: Parameters = None,
     seed: Seed = 0,
@@ -92,7 +94,8 @@ def tournament(
     """Play a round-robin tournament from common openings; rate the players: Bayesian Elo, 95 % intervals, random at 0.
 
     Every opening is played with every seating; in games of more than two players each seat has a different player.
-    With --dir the same command resumes a tournament, also after a crash.
+    With --dir the same command resumes a tournament, also after a crash. With --in-process each playing process evaluates
+    the models.
     """
     require_outputs(plot, csv_file)
     game = game_or_that_of_run(game_name, parameters, run_dir or run_named_in(names))
@@ -117,7 +120,7 @@ def tournament(
             models = {"models": hashes} if (hashes := model_hashes(chosen, game)) else {}  # absent without models
             journal = stack.enter_context(ResultJournal(directory, terms.said() | models))
         boards = restored(terms, () if journal is None else journal.results)
-        asyncio.run(_play(_Request(terms, chosen, workers or usable_cores()), boards, journal))
+        asyncio.run(_play(_Request(terms, chosen, workers or usable_cores(), in_process), boards, journal))
     table = tabulate(terms, boards)
     short = [meeting for meeting in terms.meetings if meeting.max_groups * meeting.games_per_group < games]
     if short and not json:
@@ -143,6 +146,8 @@ class _Request:
     terms: TournamentTerms
     entrants: Entrants
     workers: int
+    in_process: bool
+    """Whether the playing processes evaluate the models, without an inference server."""
 
     @property
     def game(self) -> Game:
@@ -174,14 +179,18 @@ async def _play(request: _Request, boards: Sequence[Scoreboard], journal: Result
 async def _workers(stack: AsyncExitStack, request: _Request, *, games: int) -> list[Worker]:
     """Return the workers: this process if one is enough, otherwise separate processes."""
     game, simulations, search = request.game, request.terms.simulations, request.terms.search
-    addresses = await stack.enter_async_context(serving(request.entrants, game))
     per_group = request.terms.meetings[0].games_per_group
     count = min(request.workers, max(1, games // per_group))
-    if count > 1:
+    if count > 1 and not request.in_process:
+        addresses = await stack.enter_async_context(serving(request.entrants, game))
         setup = Setup.of(game, simulations, addresses, search)
-        return [await stack.enter_async_context(ProcessWorker(setup)) for _ in range(count)]
-    evaluator = await stack.enter_async_context(evaluating_runs(addresses, game))
-    return [LocalWorker(game, evaluator, make_agent=make_agent, simulations=simulations, search=search)]
+    else:  # with several processes too: an unsuitable network is refused before the first of them starts
+        evaluator = await stack.enter_async_context(evaluator_of(request.entrants, game, in_process=request.in_process))
+        if count == 1:
+            return [LocalWorker(game, evaluator, make_agent=make_agent, simulations=simulations, search=search)]
+        runs = request.entrants.runs  # one at most
+        setup = Setup.of(game, simulations, (), search, open_run_store(runs[0].run).location if runs else "")
+    return [await stack.enter_async_context(ProcessWorker(setup)) for _ in range(count)]
 
 
 def _csv(duels: Sequence[Duel]) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
+from collections.abc import AsyncIterator
 
+from games.core import Game
 from games.errors import GameError
 from zerofleet.agents import make_agent
 from zerofleet.errors import ZerofleetError
+from zerofleet.evaluators.base import Evaluator
+from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.evaluators.of_runs import evaluating_runs
-from zerofleet.strength.tournaments.workers import LONGEST_LINE, PAIRINGS, REPLY, SETUP, LocalWorker, Reply
+from zerofleet.storage.model_store import open_model_store
+from zerofleet.strength.tournaments.workers import LONGEST_LINE, PAIRINGS, REPLY, SETUP, LocalWorker, Reply, Setup
 
 __all__ = ["main"]
 
@@ -21,7 +27,7 @@ async def main() -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin.buffer)
     setup = SETUP.validate_json(await lines.readline())
     game = setup.made()
-    async with evaluating_runs(setup.addresses, game) as evaluator:
+    async with _evaluating(setup, game) as evaluator:
         worker = LocalWorker(game, evaluator, make_agent=make_agent, simulations=setup.simulations, search=setup.search)
         following = asyncio.create_task(lines.readline())
         while line := await following:
@@ -31,6 +37,16 @@ async def main() -> None:
             if not playing.done():  # the input was closed: the parent has gone
                 os._exit(0)  # an agent's search may be long, and a thread cannot be stopped
             await playing
+
+
+@contextlib.asynccontextmanager
+async def _evaluating(setup: Setup, game: Game) -> AsyncIterator[Evaluator]:
+    """Yield the evaluator of the models. Cancellation: the connections are closed."""
+    if setup.models:
+        yield InProcessEvaluator(open_model_store(setup.models), game)
+        return
+    async with evaluating_runs(setup.addresses, game) as evaluator:
+        yield evaluator
 
 
 async def _portion(worker: LocalWorker, line: bytes) -> None:

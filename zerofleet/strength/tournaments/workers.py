@@ -54,11 +54,13 @@ class Setup:
     """Inference server for each run of the models (`zerofleet.evaluators.of_runs`); none without models."""
     search: str = ""
     """Options of the models' search."""
+    models: str = ""
+    """Model store of the one run whose models the process evaluates itself, without `addresses`; empty: it does not."""
 
     @classmethod
-    def of(cls, game: Game, simulations: int, addresses: Sequence[str], search: str = "") -> Self:
+    def of(cls, game: Game, simulations: int, addresses: Sequence[str], search: str = "", models: str = "") -> Self:
         """Return the setup for a game."""
-        return cls(game.spec().name, parameters_text(game), simulations, tuple(addresses), search)
+        return cls(game.spec().name, parameters_text(game), simulations, tuple(addresses), search, models)
 
     def made(self) -> Game:
         """Return the game."""
