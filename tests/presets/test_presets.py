@@ -64,6 +64,12 @@ def test_the_openings_of_the_gate_end_before_the_shortest_game(max_plies, openin
 
 
 @pytest.mark.parametrize("name", GAMES)
+def test_on_a_laptop_a_version_that_searches_is_promoted_at_once_and_measured_later(name):
+    chosen = preset(games.make(name), "laptop")
+    assert chosen.gate.mode == ("watch" if chosen.search.simulations else "off")
+
+
+@pytest.mark.parametrize("name", GAMES)
 def test_a_larger_machine_searches_more_and_trains_more(name):
     tiny, laptop, gpu = (preset(games.make(name), size) for size in PRESETS)
     assert tiny.search.simulations <= laptop.search.simulations <= gpu.search.simulations
