@@ -6,6 +6,7 @@ A learner adds its own counts: a frozen dataclass with the fields of `Identity`,
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -123,8 +124,9 @@ def _require_own(kind: type[Counts], counts: bytes, where: str) -> None:
         found = from_json(counts)
     except ValueError:
         return
+    own = inspect.signature(kind).parameters  # also those of its bases
     for key, learner in _LEARNERS.items():
-        if isinstance(found, dict) and key in found and key not in kind.__annotations__:
+        if isinstance(found, dict) and key in found and key not in own:
             raise VersionSkew(
                 f"{where} is a checkpoint of the learner {found.get('learner_name', learner)}, and train.learner names "
                 "another; restore train.learner, or start another run"

@@ -3,7 +3,8 @@
     python -m benchmarks.gpu.served --preset gpu --blocks 4 --channels 64 --workers 4 8 12 --seconds 30
 
 Each row is a measurement of `zerofleet bench serve` with a network of the given size; its ratio is to the bare loop of the same
-server's settings, with batches up to their `inference.max_batch`. `benchmarks.gpu.ceiling` has larger ones.
+server's settings, with batches of up to 1,024 or, if that is more, their `inference.max_batch`. `benchmarks.gpu.ceiling` has
+larger ones.
 """
 
 from __future__ import annotations

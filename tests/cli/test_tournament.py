@@ -2,6 +2,7 @@
 
 import csv
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,9 @@ from zerofleet.agents import AGENTS, make_agent
 from zerofleet.cli import screen
 from zerofleet.cli.commands.agents import example_of
 from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.base import ModelVersion
+from zerofleet.strength.tournaments.worker import _evaluating
+from zerofleet.strength.tournaments.workers import Setup
 from zerofleet.testing import built_in_games
 
 WORDS = ("random", "alpha_beta:1", "alpha_beta:02", "--game", "tic_tac_toe", "--games", "10", "--workers", "1")
@@ -90,6 +94,15 @@ def test_perceptrons_are_evaluated_in_every_playing_process_without_a_server(zer
     assert (alone.code, together.code) == (0, 0), alone.err + together.err
     assert numbers(together.json()) == numbers(alone.json())
     assert {row["name"] for row in alone.json()["players"]} == {"network,model=1", "model:1", "random"}
+
+
+@pytest.mark.slow
+async def test_a_playing_process_needs_no_version_of_the_run_once_it_has_begun(run_of_take_six, tmp_path):
+    models, game = tmp_path / "models", make("take_six")
+    shutil.copytree(run_of_take_six / "models", models)
+    async with _evaluating(replace(Setup.of(game, 2), models=str(models), versions=(1,)), game) as evaluator:
+        shutil.rmtree(models)
+        assert evaluator.load(ModelVersion(1)) is evaluator.load(ModelVersion(1))
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from zerofleet.presets.theses.catalogue import Claim, load_thesis
+from zerofleet.presets.theses.catalogue import Claim, load_thesis, thesis_names
 from zerofleet.presets.theses.planning import plan
 from zerofleet.presets.theses.stages import AlphaZeroStage
 from zerofleet.strength.claims.tallies import Estimate, Tally, difference, estimate
@@ -288,9 +288,17 @@ def test_a_claim_of_an_advantage_is_decided_by_the_games_that_its_report_tells()
         ("chinese_checkers_2p", "sarsa", "TD(0) at least as good as SARSA(lambda) after 800 games", -1.0, 1.0, "matched"),
     ],
 )
-def test_no_difference_is_a_match_only_of_a_claim_to_be_at_least_as_good(name, experiment, text, low, high, wanted):
+def test_the_verdict_of_a_claim_of_an_advantage_follows_the_side_of_its_interval(name, experiment, text, low, high, wanted):
     found = Estimate((low + high) / 2.0, low, high, 1000, 1, "games")
     assert verdict(found, claim_of(name, experiment, text)) == wanted
+
+
+def test_no_difference_is_a_match_only_of_a_claim_to_be_at_least_as_good():
+    equal = (0.0, 50.0, 44.4)  # of a difference, of the points of two players, and of one in three
+    claims = [claim for name in thesis_names() for one in load_thesis(name).experiments for claim in one.claims]
+    advantages = [one for one in claims if one.match in equal and one.better != "equal" and "at least as" not in one.text]
+    assert len(advantages) > 60
+    assert [one.text for one in advantages if one.tolerance] == []
 
 
 @pytest.mark.parametrize(("centre", "wanted"), [(1000, "beaten"), (985, "matched"), (700, "missed")])

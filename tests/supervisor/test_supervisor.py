@@ -476,7 +476,7 @@ def test_services_left_by_a_killed_supervisor_are_ended_first(tmp_path: Path, no
     ("chosen", "devices", "told"),
     [("gpu", {"cpu"}, 1), ("gpu", {"cpu", "cuda:0"}, 1), ("gpu", {"cuda:0"}, 0), ("gpu", set(), 0), ("tiny", {"cpu"}, 0)],
 )
-def test_a_run_with_sizes_for_a_gpu_says_once_that_its_networks_are_evaluated_on_a_cpu(
+def test_a_run_with_the_preset_of_a_gpu_reports_once_that_inference_is_on_a_cpu(
     tmp_path: Path, chosen: str, devices: set[str], told: int
 ) -> None:
     out = io.StringIO()
@@ -487,4 +487,4 @@ def test_a_run_with_sizes_for_a_gpu_says_once_that_its_networks_are_evaluated_on
         for known in (set(), devices, devices):  # at first no server has answered
             supervisor._last = Readings(devices=frozenset(known))
             supervisor._tell_device()
-    assert out.getvalue().count("inference is on a CPU") == told
+    assert out.getvalue().count("preset gpu is meant for a GPU, and inference is on a CPU") == told

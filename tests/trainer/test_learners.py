@@ -1,6 +1,7 @@
 """Learners by name: each has the members of the contract, and a queue keeps games in order."""
 
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ import torch
 from small_trainer import settings_of
 
 from games.core import make
+from trainer import checkpoint_parts
 from trainer.learners import learner_class
 from trainer.learners.contract import Accounts, Learning
-from trainer.learners.in_order import LearnerInOrder, Outcome
+from trainer.learners.in_order import LearnerInOrder, NamedCheckpoint, Outcome
 from trainer.learners.queue import GameQueue
 from trainer.settings import TrainerSettings, settings_class
 from zerofleet.errors import ConfigurationError, VersionSkew
@@ -74,6 +76,16 @@ def test_the_checkpoint_of_another_learner_is_named_and_not_called_damaged(game,
             VersionSkew, match=rf"here is .* of the learner {name}.*restore train\.learner, or start another run"
         ):
             learner_class(other).unpack(*packed, where="here")
+
+
+def test_a_learner_reads_its_own_checkpoint_with_entries_besides_those_of_its_base():
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Wider(NamedCheckpoint):
+        visits: int = 0
+
+    checkpoint_parts._require_own(Wider, b'{"arrays": 1, "learner_name": "own", "visits": 3}', "here")
+    with pytest.raises(VersionSkew, match="of the learner sarsa_lambda"):
+        checkpoint_parts._require_own(Wider, b'{"sarsa_lambda": 1}', "here")
 
 
 def test_a_batch_of_one_position_is_refused_where_a_batch_norm_would_fail_at_the_first_step(game, tmp_path):

@@ -20,7 +20,7 @@ from trainer.learners.contract import Taken
 from trainer.learners.game_by_game import ArraysCheckpoint, GameByGameLearner, Outcome
 from trainer.settings import TrainerSettings
 
-__all__ = ["LearnerInOrder", "Outcome"]
+__all__ = ["LearnerInOrder", "NamedCheckpoint", "Outcome"]
 
 Content = TypeVar("Content", bound=Taken)
 

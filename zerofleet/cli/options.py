@@ -104,7 +104,9 @@ Search = Annotated[
 ]
 InProcess = Annotated[
     bool,
-    typer.Option("--in-process", help="Evaluate models in this process instead of an inference server; perceptrons only."),
+    typer.Option(
+        "--in-process", help="Evaluate models where the games are played instead of on an inference server; perceptrons only."
+    ),
 ]
 OpeningFile = Annotated[
     Path | None,

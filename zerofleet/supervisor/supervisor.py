@@ -287,12 +287,12 @@ class Supervisor:
                 self._tell(f"{child.name} compiles {announcement(self._request.game)}")
 
     def _tell_device(self) -> None:
-        """Report once that networks sized for a GPU are evaluated on a CPU, where their first candidate takes days."""
+        """Report once that a preset whose sizes are meant for a GPU runs without one."""
         if self._request.preset == "gpu" and "cpu" in self._last.devices and not self._has_told_device:
             self._has_told_device = True
             self._tell(
-                "attention: preset gpu, and inference is on a CPU, far too slow for its sizes; use --preset laptop for a CPU, "
-                "or see `zerofleet doctor` if this machine has a GPU"
+                "attention: preset gpu is meant for a GPU, and inference is on a CPU; --preset laptop is meant for CPUs, and "
+                "`zerofleet doctor` lists the devices"
             )
 
     def _tell_pages(self) -> None:

@@ -8,7 +8,7 @@ import csv
 import io
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -188,8 +188,9 @@ async def _workers(stack: AsyncExitStack, request: _Request, *, games: int) -> l
         evaluator = await stack.enter_async_context(evaluator_of(request.entrants, game, in_process=request.in_process))
         if count == 1:
             return [LocalWorker(game, evaluator, make_agent=make_agent, simulations=simulations, search=search)]
-        runs = request.entrants.runs  # one at most
-        setup = Setup.of(game, simulations, (), search, open_run_store(runs[0].run).location if runs else "")
+        setup = Setup.of(game, simulations, search=search)
+        for one in request.entrants.runs:  # one at most
+            setup = replace(setup, models=open_run_store(one.run).location, versions=one.versions)
     return [await stack.enter_async_context(ProcessWorker(setup)) for _ in range(count)]
 
 

@@ -12,7 +12,7 @@ from games.core import Game
 from games.errors import GameError
 from zerofleet.agents import make_agent
 from zerofleet.errors import ZerofleetError
-from zerofleet.evaluators.base import Evaluator
+from zerofleet.evaluators.base import Evaluator, ModelVersion
 from zerofleet.evaluators.in_process.evaluator import InProcessEvaluator
 from zerofleet.evaluators.of_runs import evaluating_runs
 from zerofleet.storage.model_store import open_model_store
@@ -43,7 +43,10 @@ async def main() -> None:
 async def _evaluating(setup: Setup, game: Game) -> AsyncIterator[Evaluator]:
     """Yield the evaluator of the models. Cancellation: the connections are closed."""
     if setup.models:
-        yield InProcessEvaluator(open_model_store(setup.models), game)
+        local = InProcessEvaluator(open_model_store(setup.models), game)
+        for version in setup.versions:
+            await asyncio.to_thread(local.load, ModelVersion(version))
+        yield local
         return
     async with evaluating_runs(setup.addresses, game) as evaluator:
         yield evaluator

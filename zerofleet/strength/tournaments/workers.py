@@ -56,11 +56,13 @@ class Setup:
     """Options of the models' search."""
     models: str = ""
     """Model store of the one run whose models the process evaluates itself, without `addresses`; empty: it does not."""
+    versions: tuple[int, ...] = ()
+    """Versions of these models, all loaded before the first game, so that the run may delete them meanwhile."""
 
     @classmethod
-    def of(cls, game: Game, simulations: int, addresses: Sequence[str], search: str = "", models: str = "") -> Self:
-        """Return the setup for a game."""
-        return cls(game.spec().name, parameters_text(game), simulations, tuple(addresses), search, models)
+    def of(cls, game: Game, simulations: int, addresses: Sequence[str] = (), search: str = "") -> Self:
+        """Return the setup for a game whose models inference servers evaluate."""
+        return cls(game.spec().name, parameters_text(game), simulations, tuple(addresses), search)
 
     def made(self) -> Game:
         """Return the game."""
