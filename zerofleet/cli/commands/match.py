@@ -177,7 +177,7 @@ async def _play(
 
     `watched` receives the board of the match with its first result. Cancellation: the results so far stay on the board.
     """
-    label = f"{terms.players[0].name} against {terms.players[1].name}"
+    label = f"games of {terms.players[0].name} against {terms.players[1].name}"
     async with AsyncExitStack() as stack:
         addresses: tuple[str, ...] = ()
         evaluator = None

@@ -116,7 +116,7 @@ def _run(
     schedule.deadline_s = minutes and began_s + 60.0 * minutes
     progress = Progress(sum(one.seconds for one in waiting))
     counted = 0
-    with screen.meter("reproducing", round(progress.total_s)) as meter:
+    with screen.meter("seconds of work", round(progress.total_s)) as meter:
 
         def on_progress(one: Planned, share: float, remark: str) -> None:
             nonlocal counted
