@@ -14,6 +14,7 @@ from torch import Tensor
 
 from games.core import Game
 from trainer.checkpoint_parts import (
+    Counts,
     identity,
     named,
     read,
@@ -24,10 +25,9 @@ from trainer.checkpoint_parts import (
     write_counts,
     write_tensors,
 )
-from trainer.learner import Learner, LearnerState
+from trainer.learner import Learner
 from trainer.learners.contract import Accounts
 from trainer.network import with_todays_names
-from zerofleet.contracts.manifests import NetworkDict, StoredFile
 from zerofleet.presets import NetworkSettings
 
 __all__ = ["Checkpoint", "pack", "restore", "unpack"]
@@ -47,20 +47,12 @@ class _Generator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class Checkpoint(Counts):
     """The JSON part of a checkpoint."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
-    game: str
-    parameters: dict[str, str]
-    encoder: str
-    network: NetworkDict
     optimizer: str
-    learner: LearnerState
     average_updates: int
     generator: _Generator
-    accounts: Accounts
-    tensors: StoredFile
     schema: int = CHECKPOINT_SCHEMA
 
 

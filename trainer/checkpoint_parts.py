@@ -1,19 +1,20 @@
 """Parts that the checkpoints of all learners share: both files as bytes, and the identity of what was learned.
 
-A learner adds its own counts: a frozen dataclass with the fields of `Identity`, `tensors`, and a schema.
+A learner adds its own counts in a frozen dataclass of the kind `Counts`, and its schema under a key of its own, by which a
+checkpoint of another learner is recognised.
 """
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
+from dataclasses import asdict, dataclass, fields
+from typing import TypedDict, TypeVar
 
 import numpy as np
 import torch
+from pydantic import ConfigDict
 from pydantic_core import from_json
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
@@ -22,17 +23,16 @@ from torch import Tensor
 from games.core import Game
 from games.positions import parameters_text
 from trainer.checkpoint_files import COUNTS, TENSORS
+from trainer.learner import LearnerState
+from trainer.learners.contract import Accounts
 from zerofleet.contracts.encodings import encoder_fingerprint
 from zerofleet.contracts.manifests import READABLE_SCHEMAS, NetworkDict, StoredFile, parse
 from zerofleet.errors import CorruptModel, VersionSkew
 from zerofleet.presets import NetworkSettings
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 __all__ = [
+    "Counts",
     "Identity",
-    "Shared",
     "identity",
     "load_arrays",
     "named",
@@ -57,16 +57,21 @@ class Identity(TypedDict):
     network: NetworkDict
 
 
-class Shared(Protocol):
-    """Part of the counts that `read` checks."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The JSON part of a checkpoint; the other file holds the tensors."""
 
-    @property
-    def tensors(self) -> StoredFile:
-        """The other file."""
-        ...
+    __pydantic_config__ = ConfigDict(extra="forbid")
+    game: str
+    parameters: dict[str, str]
+    encoder: str
+    network: NetworkDict
+    learner: LearnerState
+    accounts: Accounts
+    tensors: StoredFile
 
 
-Counts = TypeVar("Counts", bound=Shared)
+Kind = TypeVar("Kind", bound=Counts)
 
 _LEARNERS = {
     "optimizer": "alphazero",
@@ -99,14 +104,14 @@ def write_tensors(tensors: Mapping[str, Tensor]) -> bytes:
     return save_safetensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
 
 
-def write_counts(counts: DataclassInstance) -> bytes:
+def write_counts(counts: Counts) -> bytes:
     """Return the file of counts (JSON). Raises `ValueError` for a number that is not finite."""
     return json.dumps(asdict(counts), indent=1, allow_nan=False).encode()
 
 
 def read(
-    kind: type[Counts], counts: bytes, tensors: bytes, *, where: str, schemas: Sequence[int] = READABLE_SCHEMAS
-) -> tuple[Counts, dict[str, Tensor]]:
+    kind: type[Kind], counts: bytes, tensors: bytes, *, where: str, schemas: Sequence[int] = READABLE_SCHEMAS
+) -> tuple[Kind, dict[str, Tensor]]:
     """Read both files of a checkpoint.
 
     Raises `CorruptModel` when they were changed, `VersionSkew` for another learner's and for a schema not in `schemas`.
@@ -124,7 +129,7 @@ def _require_own(kind: type[Counts], counts: bytes, where: str) -> None:
         found = from_json(counts)
     except ValueError:
         return
-    own = inspect.signature(kind).parameters  # also those of its bases
+    own = {entry.name for entry in fields(kind)}
     for key, learner in _LEARNERS.items():
         if isinstance(found, dict) and key in found and key not in own:
             raise VersionSkew(

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
-from pydantic import ConfigDict
 from torch import Tensor
 
 from games.core import Game
 from trainer.checkpoint_parts import (
+    Counts,
     identity,
     load_arrays,
     read,
@@ -32,11 +32,11 @@ from trainer.learners.contract import Accounts, Taken
 from trainer.learners.one_process import OneProcessLearner
 from trainer.learners.queue import GameQueue
 from trainer.learners.report import ValueReport
-from zerofleet.contracts.manifests import NetworkDict, StoredFile
+from zerofleet.contracts.manifests import NetworkDict
 from zerofleet.contracts.records import ValidatedGame
 from zerofleet.errors import ConfigurationError, Diverged, VersionSkew
 
-__all__ = ["ArraysCheckpoint", "GameByGameLearner", "Outcome"]
+__all__ = ["GameByGameLearner", "Outcome"]
 
 Content = TypeVar("Content", bound=Taken)
 
@@ -52,27 +52,10 @@ class Outcome:
     learning_rate: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArraysCheckpoint:
-    """The JSON part of a checkpoint; the other file holds the arrays.
-
-    A subclass adds its schema, under a key of its own, so that a checkpoint of another learner is recognised.
-    """
-
-    __pydantic_config__ = ConfigDict(extra="forbid")
-    game: str
-    parameters: dict[str, str]
-    encoder: str
-    network: NetworkDict
-    learner: LearnerState
-    accounts: Accounts
-    tensors: StoredFile
-
-
 class GameByGameLearner(OneProcessLearner, Generic[Content]):
     """Learner of one game; the next step depends on its arrays, its counts and the next game alone."""
 
-    checkpoint_kind: ClassVar[type[ArraysCheckpoint]]
+    checkpoint_kind: ClassVar[type[Counts]]
     """Class of the JSON part of its checkpoints."""
     rate_setting = "the learning rate"
     """Setting to lower where the weights diverge."""

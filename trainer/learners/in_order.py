@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from games.core import Game
-from trainer.checkpoint_parts import require_same
+from trainer.checkpoint_parts import Counts, require_same
 from trainer.export import Served
 from trainer.learners.contract import Taken
-from trainer.learners.game_by_game import ArraysCheckpoint, GameByGameLearner, Outcome
+from trainer.learners.game_by_game import GameByGameLearner, Outcome
 from trainer.settings import TrainerSettings
 
 __all__ = ["LearnerInOrder", "NamedCheckpoint", "Outcome"]
@@ -26,7 +26,7 @@ Content = TypeVar("Content", bound=Taken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedCheckpoint(ArraysCheckpoint):
+class NamedCheckpoint(Counts):
     """The JSON part of a checkpoint of any such learner."""
 
     arrays: int = 1

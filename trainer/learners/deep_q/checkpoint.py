@@ -9,10 +9,10 @@ from pydantic import ConfigDict
 from torch import Tensor
 
 from games.core import Game
-from trainer.checkpoint_parts import identity, read, require_same, stored, write_counts, write_tensors
+from trainer.checkpoint_parts import Counts, identity, read, require_same, stored, write_counts, write_tensors
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
-from zerofleet.contracts.manifests import NetworkDict, StoredFile
+from zerofleet.contracts.manifests import NetworkDict
 
 __all__ = ["DeepQCheckpoint", "Progress", "pack", "require_fit", "unpack"]
 
@@ -39,24 +39,16 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeepQCheckpoint:
+class DeepQCheckpoint(Counts):
     """The JSON part of a checkpoint."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
     deep_q: int = _SCHEMA
-    """Schema, under a key of its own, so that a checkpoint of another learner is recognised."""
+    """Schema."""
     name: str
     """`dqn` or `deep_sarsa`."""
     replay: int
     """Capacity of the memory."""
-    game: str
-    parameters: dict[str, str]
-    encoder: str
-    network: NetworkDict
-    learner: LearnerState
     progress: Progress
-    accounts: Accounts
-    tensors: StoredFile
 
 
 def pack(

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import ConfigDict
 from torch import Tensor
 
 from games.core import Game
-from trainer.checkpoint_parts import identity, read, require_described, require_same, stored, write_counts, write_tensors
+from trainer.checkpoint_parts import (
+    Counts,
+    identity,
+    read,
+    require_described,
+    require_same,
+    stored,
+    write_counts,
+    write_tensors,
+)
 from trainer.learner import LearnerState
 from trainer.learners.contract import Accounts
-from zerofleet.contracts.manifests import NetworkDict, StoredFile
 from zerofleet.presets import NetworkSettings
 from zerofleet.presets.outcome import OutcomeSettings
 
@@ -22,23 +29,15 @@ _SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutcomeCheckpoint:
+class OutcomeCheckpoint(Counts):
     """The JSON part of a checkpoint."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid")
     outcome: int = _SCHEMA
-    """Schema, under a key of its own, so that a checkpoint of another learner is recognised."""
-    game: str
-    parameters: dict[str, str]
-    encoder: str
-    network: NetworkDict
+    """Schema."""
     samples: dict[str, str | float]
     """Settings that determine which positions of a game are samples."""
     position: int
     """Number of the first sample that was not learned from."""
-    learner: LearnerState
-    accounts: Accounts
-    tensors: StoredFile
 
 
 def samples_of(settings: OutcomeSettings) -> dict[str, str | float]:

@@ -15,8 +15,9 @@ import torch
 
 from games.chinese_checkers.rhombus import ChineseCheckersRhombus
 from games.core import Game
+from trainer.checkpoint_parts import Counts
 from trainer.export import Served
-from trainer.learners.game_by_game import ArraysCheckpoint, GameByGameLearner, Outcome
+from trainer.learners.game_by_game import GameByGameLearner, Outcome
 from trainer.learners.sarsa_lambda.experience import Experience, read_experience
 from trainer.learners.sarsa_lambda.leaves import with_leaves
 from trainer.learners.sarsa_lambda.rule import Rates, learn, new_rule
@@ -33,7 +34,7 @@ __all__ = ["SarsaLambda"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SarsaCheckpoint(ArraysCheckpoint):
+class SarsaCheckpoint(Counts):
     """The JSON part of a checkpoint."""
 
     sarsa_lambda: int = 1

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from games.core import Game
 from games.positions import parameters_text
-from trainer.checkpoint_parts import tensors_of
+from trainer.checkpoint_parts import Counts, tensors_of
 from trainer.export import Served
-from trainer.learners.game_by_game import ArraysCheckpoint, GameByGameLearner, Outcome
+from trainer.learners.game_by_game import GameByGameLearner, Outcome
 from trainer.learners.td_lambda.experience import Experience, read_experience
 from trainer.learners.td_lambda.rule import Episode, Rates, Rule, learn, new_traces, new_workspace
 from trainer.learners.td_lambda.served import as_tensors, from_tensors, value_module
@@ -37,7 +37,7 @@ _SMALL = 0.05  # standard deviation of small first weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TdCheckpoint(ArraysCheckpoint):
+class TdCheckpoint(Counts):
     """The JSON part of a checkpoint."""
 
     td_lambda: int = 1
