@@ -27,8 +27,8 @@ SETTINGS = {"gate.mode": "sprt", "gate.elo0": "-30", "gate.elo1": "60"}
 
 
 def tab_to(page: Page, wanted: Locator, key: str = "Tab") -> None:
-    """Press Tab until an element has the focus; it must be seen then."""
-    expect(wanted).to_be_attached()
+    """Press Tab until an element, once it can be used, has the focus; it must be seen then."""
+    expect(wanted).to_be_enabled()
     for _ in range(MOST_TABS):
         if wanted.evaluate("(one) => one === document.activeElement"):
             expect(wanted).to_be_in_viewport()

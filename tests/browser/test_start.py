@@ -49,6 +49,18 @@ def test_the_starting_board_of_the_chosen_game_is_that_of_the_game(
     assert drawn(page, "#board") == start
 
 
+@pytest.mark.parametrize(("page_of", "sends"), [("play", "Begin"), ("tree", "Search")])
+def test_a_form_is_sent_once_its_games_are_there(open_page: Opener, page_of: str, sends: str) -> None:
+    page, held = open_page("/api"), []
+    page.route("**/api/v1/games", lambda route: held.append(route))  # noqa: PLW0108 - a builtin is refused
+    with page.expect_request("**/api/v1/games"):
+        page.goto(f"/{page_of}")
+    expect(page.get_by_role("button", name=sends)).to_be_disabled()
+    held.pop().continue_()
+    expect(page.get_by_role("button", name=sends)).to_be_enabled()
+    expect(page.locator("#begin [name=game]")).to_have_value("connect_four")
+
+
 def test_the_board_of_a_run_is_shown_when_the_run_is_chosen(open_page: Opener) -> None:
     page = open_page("/play?game=othello")
     expect(page.get_by_role("img", name="othello: starting board")).to_be_visible()

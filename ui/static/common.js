@@ -223,12 +223,13 @@ export function bars(first, second) {
   return svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, bar(first, 0, "first"), both ? bar(second, 4, "second") : null);
 }
 
-/** Fill the choices of run and game of a form, as the address asks; return every game and every run. */
+/** Fill the choices of run and game of a form, as the address asks, and enable its submission; return every game and every run. */
 export async function offer(form, asked) {
   const [{ games }, { runs }] = await Promise.all([fetchJson(path("games")), fetchJson(path("runs"))]);
   form.elements.run.append(...runs.map(({ name, game }) => el("option", { value: name }, `${name} (${game})`)));
   form.elements.game.append(...games.map(({ game }) => el("option", { value: game }, game)));
   form.elements.run.value = asked.get("run") ?? "";
   form.elements.game.value = asked.get("game") ?? (games.some(({ game }) => game === "connect_four") ? "connect_four" : games[0].game);
+  form.querySelector("[type=submit]").disabled = false;
   return { games, runs };
 }
