@@ -297,3 +297,27 @@ def test_the_table_of_a_search_is_scrolled_sideways_with_the_keyboard(open_page:
     page.keyboard.press("ArrowRight")
     page.wait_for_function("() => document.getElementById('search').scrollLeft > 0")
     expect(page.locator("#position")).to_contain_text("Position 1 of")
+
+
+@pytest.mark.parametrize("query", ["", "?max_plies=100"])
+def test_the_focus_is_kept_through_older_games(open_page: Opener, query: str) -> None:
+    page, held = open_page("/api"), []
+
+    def give(older: int | None) -> None:
+        route = held.pop()
+        listed = route.fetch().json()
+        route.fulfill(json={**listed, "games": listed["games"][:1] * 50, "next_before": older})
+
+    page.route("**/api/v1/runs/golden/games?*", lambda route: held.append(route))  # noqa: PLW0108 - a builtin is refused
+    with page.expect_request("**/games?*"):
+        page.goto(f"/runs/golden/games{query}")
+    give(older=5)
+    more, games = page.get_by_role("button", name=re.compile("older games", re.IGNORECASE)), page.locator("#games")
+    tab_to(page, more)
+    for older, heir in ((3, more), (None, games)):
+        with page.expect_request("**/games?*"):
+            page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name="Stop") if query else more).to_be_focused()
+        give(older=older)
+        expect(heir).to_be_focused()
+    expect(more).to_be_hidden()

@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, latest, moment, notice, onward, path, patiently, result, run, several, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, moment, notice, onward, path, patiently, result, retire, run, several, table } from "./common.js";
 
 const PAGE = 50, FIRST_MOVES = 8;
 const form = byId("filter"), names = [...new FormData(form).keys()], searching = latest();
@@ -39,8 +39,8 @@ function tell(isFiltered) {
 /** Search on until a page of games is found, none is left, or another search begins; each request is bounded by the server. */
 async function more(asked) {
   const wanted = shown.length + PAGE, isFiltered = asked.size > 0;
-  byId("more").hidden = true;
   byId("stop").hidden = !isFiltered;
+  if (isFiltered) retire(byId("more"), byId("stop"));
   try {
     do {
       const query = new URLSearchParams([...asked, ["limit", wanted - shown.length], ...(before === null ? [] : [["before", before]])]);
@@ -65,8 +65,10 @@ async function more(asked) {
 
 /** Show the state between two searches. */
 function rest(isFiltered, isStopped = false) {
-  byId("stop").hidden = true;
-  byId("more").hidden = before === null && !isStopped;
+  const hasMore = before !== null || isStopped;
+  if (hasMore) byId("more").hidden = false;
+  else retire(byId("more"), byId("games"));
+  retire(byId("stop"), byId(hasMore ? "more" : "games"));
   byId("more").textContent = isFiltered ? "Search older games" : "Older games";
   notice(shown.length || isStopped ? "" : isFiltered && total ? "No stored game fits the filter." : `No game is stored yet: the trainer stores the first ones as soon as they end.${onward}`);
 }
@@ -74,7 +76,7 @@ function rest(isFiltered, isStopped = false) {
 async function begin() {
   [shown, before, searched, unreadable] = [[], null, 0, 0];
   const asked = fill();
-  byId("games").hidden = true;
+  byId("games").hidden = byId("more").hidden = true;
   byId("games").replaceChildren();
   byId("count").textContent = "";
   notice("Reading the games…");
@@ -90,7 +92,6 @@ byId("more").addEventListener("click", () => more(new URLSearchParams(location.s
 byId("stop").addEventListener("click", () => {
   searching(); // no answer counts any more
   rest(true, true);
-  byId("more").focus();
 });
 byId("clear").addEventListener("click", () => go(new URLSearchParams()));
 form.addEventListener("submit", (event) => {
