@@ -160,6 +160,30 @@ def test_every_service_shows_its_state_however_narrow_the_terminal(columns: int)
     assert all(len(line) <= columns for line in page)
 
 
+@pytest.mark.parametrize(
+    ("columns", "run_dir", "ends"),
+    [
+        (110, "runs/connect_four-laptop", "run runs/connect_four-laptop   Ctrl-C stops it; the same command resumes"),
+        (80, "runs/connect_four-laptop", "run runs/connect_four-laptop   Ctrl-C stops it"),
+        (
+            80,
+            "/home/somebody/experiments/2026/runs/connect_four-laptop",
+            "run …2026/runs/connect_four-laptop   Ctrl-C stops it",
+        ),
+    ],
+)
+def test_the_last_line_shows_the_end_of_the_run_directory_and_the_key_that_stops_it(
+    columns: int, run_dir: str, ends: str
+) -> None:
+    title = dataclasses.replace(TITLE, run_dir=run_dir, interrupt="Ctrl-C stops it; the same command resumes")
+    console = Console(width=columns, height=24, file=io.StringIO(), record=True)
+    console.print(draw(title, BUSY, [], columns=columns, lines=24, has_keys=True))
+    last = console.export_text().splitlines()[-1].rstrip()
+    assert last.startswith(" 1 overview  2 diagnostics  run ")
+    assert last.endswith(ends)
+    assert len(last) <= columns
+
+
 @pytest.mark.parametrize(("columns", "lines"), [(80, 24), (96, 30)])
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_of_very_many_services_fits_the_terminal(columns: int, lines: int, page: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
@@ -112,7 +113,7 @@ def draw(
         *panels,
         *services,
         _events(events[max(0, len(events) - (EVENTS_SHOWN if full else 2) + len(services[1:])) :]),
-        _footer(title, page if has_keys else None),
+        _footer(title, page if has_keys else None, columns),
     )
 
 
@@ -253,12 +254,20 @@ def _events(events: Sequence[Event]) -> RenderableType:
     return Padding(grid, (1, 0, 1, 0)) if events else Text("")
 
 
-def _footer(title: Title, page: str | None) -> RenderableType:
-    """Return the last line, with the keys of the pages if one of them is given as the present one."""
-    line = Text(" ")
+def _footer(title: Title, page: str | None, columns: int) -> RenderableType:
+    """Return the last line, with the keys of the pages if one of them is given as the present one.
+
+    Where it is too long, the second half of what Ctrl-C does is left out, then the beginning of the directory.
+    """
+    line = Text(" ", no_wrap=True, overflow="ellipsis")
     for number, name in enumerate(PAGES if page else (), start=1):
         line.append(f"{number} {name}", style=f"bold {ACCENT}" if name == page else LABEL)
         line.append("  ")
-    line.append_text(Text.assemble(("run ", LABEL), (title.run_dir, ""), (f"   {title.interrupt}", LABEL)))
-    line.no_wrap, line.overflow = True, "ellipsis"
+    line.append("run ", LABEL)
+    for interrupt in (title.interrupt, title.interrupt.partition(";")[0]):
+        room = columns - line.cell_len - cell_len(interrupt) - 3
+        if cell_len(title.run_dir) <= room:
+            break
+    run_dir = title.run_dir if cell_len(title.run_dir) <= room else f"…{title.run_dir[-max(room - 1, 1) :]}"
+    line.append(run_dir).append(f"   {interrupt}", LABEL)
     return line
