@@ -36,6 +36,8 @@ log = structlog.get_logger()
 CHAMPION_EVERY_S = 1.0
 """Time between two looks at the champion pointers: the longest for which the predecessor answers requests without a version
 once the champion is loaded."""
+MODELS_EVERY_S = 60.0
+"""Time between two looks at which models the store has, while one is served: a bucket charges for each list."""
 LOAD_AGAIN_S = 60.0
 """Time after which a champion that could not be loaded is tried again."""
 
@@ -190,16 +192,22 @@ class Registry:
     async def follow_champions(self) -> None:
         """Look for a new champion of every served model, every `CHAMPION_EVERY_S`, until cancelled.
 
-        While none is served, of every stored model: a server may start before the first champion of its store.
+        Of every stored model while none is served, since a server may start before the first champion of its store, and else
+        every `MODELS_EVERY_S`.
         One that is not in service is loaded, unless a caller has chosen the versions of the model: a gatekeeper loads on the
         servers of its fleet, and on no other server over the same store. A failure leaves the known champions; it is logged
         once. Cancellation: the champions stay those that were found last.
         """
         loads: dict[str, asyncio.Task[None]] = {}
+        clock = asyncio.get_running_loop().time
+        listed_s = clock()
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(CHAMPION_EVERY_S)
-                for model in self.models() or await self._waited_for():
+                followed = self.models()
+                if not followed or clock() - listed_s >= MODELS_EVERY_S:
+                    followed, listed_s = sorted({*followed, *await self._stored_models()}), clock()
+                for model in followed:
                     champion = await self._look_for_champion(model)
                     if champion is None:
                         continue
@@ -223,7 +231,8 @@ class Registry:
                 self._champions[model] = champion
         except Exception as error:  # whatever it is, the known champion goes on answering
             self._refused[model] = champion, now_s + LOAD_AGAIN_S
-            log.error(
+            tell = log.info if champion == refused else log.error  # once as an error
+            tell(
                 "model.champion_refused",
                 model=model,
                 versions=[champion],
@@ -232,7 +241,7 @@ class Registry:
                 exc_info=None if isinstance(error, ZerofleetError | OSError) else error,
             )
 
-    async def _waited_for(self) -> list[str]:
+    async def _stored_models(self) -> list[str]:
         """Return the stored models; none before the start has served their champions, and while the store cannot be read."""
         if self._starting:
             return []

@@ -119,17 +119,17 @@ def infer_request(states: np.ndarray, legal: np.ndarray, *, version: str = "", m
     return request
 
 
-def publish_version(store: DirectoryStore, game: Game, *heads: str) -> int:
+def publish_version(store: DirectoryStore, game: Game, *heads: str, model: str = MODEL) -> int:
     """Store another version, with files that pass for a model as long as nobody loads them, and these extra heads."""
     states, legal = sample_positions(game, games=1, seed=1)
     extra = {"opponents": np.full((len(states), ACTIONS), 1 / ACTIONS), "plies_left": np.zeros((len(states), 1))}
     of_heads = [extra.get(head, extra["plies_left"]) for head in heads]
     golden = Golden.of(states, legal, uniform_policy(legal), expected_value(states, legal, 0), of_heads)
     manifest = manifest_of(game, golden, heads=("policy", "value", *heads))
-    archive = sample_archive(str(len(store.versions(MODEL))).encode())
-    weights = save({"stem.weight": np.full(3, len(store.versions(MODEL)), np.float32)})
+    archive = sample_archive(str(len(store.versions(model))).encode())
+    weights = save({"stem.weight": np.full(3, len(store.versions(model)), np.float32)})
     files = {"model.pt": archive, "weights.safetensors": weights, "model.py": b"import torch\n"}
-    return store.publish(MODEL, files, manifest)
+    return store.publish(model, files, manifest)
 
 
 async def until(condition: Callable[[], bool]) -> None:

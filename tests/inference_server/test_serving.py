@@ -10,7 +10,7 @@ from contextlib import closing
 import grpc
 import numpy as np
 import pytest
-from fake_network import MODEL, Wire, expected_value, infer_request, refusal, until
+from fake_network import MODEL, Wire, expected_value, infer_request, publish_version, refusal, until
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from structlog.testing import capture_logs
 from tritonclient.grpc import service_pb2 as messages
@@ -301,6 +301,17 @@ async def test_a_server_that_was_started_before_the_first_champion_serves_it_and
     await until(lambda: served_by(early) == [1, 2])
 
 
+async def test_the_first_champion_of_a_second_model_is_served_by_a_server_of_the_first(follower, store, game, monkeypatch):
+    monkeypatch.setattr(registry_module, "MODELS_EVERY_S", 0.0)
+    second = f"{MODEL}_second"
+    publish_version(store, game, model=second)
+    store.write_champion(second, 1, epoch=1, reason="test")
+    registry = follower.server.plane.registry
+    await until(lambda: registry.models() == [MODEL, second])
+    assert registry.resolve(second, None).version == 1
+    assert served_by(follower) == [1]
+
+
 async def test_a_first_champion_that_cannot_be_loaded_is_logged_once_and_tried_again(
     early, publish, store, loader, monkeypatch
 ):
@@ -384,7 +395,9 @@ async def test_a_champion_that_could_not_be_loaded_is_tried_again(follower, stor
     loader.broken.add(2)
     with capture_logs() as lines:
         store.write_champion(MODEL, 2, epoch=2, reason="test")
-        await until(lambda: any(line["event"] == "model.champion_refused" for line in lines))
+        await until(lambda: sum(line["event"] == "model.champion_refused" for line in lines) > 2)
+    levels = [line["log_level"] for line in lines if line["event"] == "model.champion_refused"]
+    assert levels == ["error", *["info"] * (len(levels) - 1)]
     loader.broken.clear()
     await until(lambda: served_by(follower) == [1, 2])
 
