@@ -22,6 +22,7 @@ from zerofleet.presets.theses.stages import (
     fingerprint,
     read_stage,
 )
+from zerofleet.presets.trial import require_effect
 from zerofleet.strength.behaviour.catalogue import new_collector
 from zerofleet.strength.behaviour.collector import Reading
 
@@ -36,7 +37,7 @@ def test_the_five_theses_are_listed_and_the_one_of_the_tests_is_not():
 
 @pytest.mark.parametrize("profile", ["quick", "full"])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_stage_is_of_a_game_and_settings_that_exist(name, profile):
+def test_every_stage_is_of_a_game_and_settings_that_exist_and_have_an_effect(name, profile):
     for planned in plan(load_thesis(name), profile, seeds=1):
         stage = planned.stage
         assert read_stage(stage.model_dump_json()) == stage
@@ -46,6 +47,8 @@ def test_every_stage_is_of_a_game_and_settings_that_exist(name, profile):
         if isinstance(stage, AlphaZeroStage | LearnerStage):
             preset = Experiment(stage.game, stage.preset, stage.seed, stage.parameters, settings_of(stage)).build_preset()
             assert not isinstance(stage, LearnerStage) or preset.warm_start.games <= stage.games
+        if isinstance(stage, AlphaZeroStage):
+            require_effect(stage.settings)
 
 
 def settings_of(stage: AlphaZeroStage | LearnerStage) -> dict[str, str]:
