@@ -152,7 +152,8 @@ def test_a_comparison_shows_a_compilation(open_page: Opener, keep: Keeper, runs:
     held = compiling(page, r"/api/v1/runs/waited/compare(/positions)?\?")
     page.goto("/runs/waited/compare?first=1&second=2")
     expect(page.locator("#notice")).to_have_text(f"Comparing… {PROGRESS}")
-    held.pop().continue_()
+    with page.expect_request("**/compare/positions?*"):
+        held.pop().continue_()
     expect(page.locator("#about")).to_be_visible()
     expect(page.locator("#notice")).to_have_text(f"Comparing… {PROGRESS}")
     keep(page, "compilation-compare")
