@@ -49,6 +49,22 @@ def test_every_simulation_of_every_move_is_counted_once():
 
 
 @pytest.mark.slow
+def test_several_leaves_of_a_game_are_evaluated_together(zerofleet):
+    words = ["bench", "search", "--game", "tic_tac_toe", "--games", "2", "--simulations", "32", "--seconds", "0.01", "--json"]
+    figures = zerofleet(*words, "--leaves", "4").json()
+    assert figures["leaves_per_game"] == 4
+    assert figures["moves_done"] <= figures["simulations_done"]
+
+
+@pytest.mark.parametrize("words", [["--all"], ["--game", "take_six"]])
+def test_several_leaves_are_refused_where_information_is_hidden(zerofleet, words):
+    outcome = zerofleet("bench", "search", "--leaves", "4", *words)
+    assert outcome.code == 2
+    assert "--leaves" in outcome.err
+    assert "leaf" in outcome.err
+
+
+@pytest.mark.slow
 def test_bench_search_prints_all_fields_as_json(zerofleet):
     words = ["bench", "search", "--game", "connect_four", "--games", "2", "--simulations", "8", "--seconds", "0.01", "--json"]
     figures = zerofleet(*words, "--set", "rows=4", "--set", "columns=5").json()

@@ -32,6 +32,7 @@ class SearchFigures:
     game: str
     games: int
     simulations: int
+    leaves_per_game: int
     information: str
     """Mode of search for hidden information; `open` where there is none, or no search."""
     network: str
@@ -113,13 +114,14 @@ def measure(
     seconds: float,
     seed: int = 0,
     reuse: bool = False,
+    leaves: int = 1,
     information: Information | None = None,
 ) -> SearchFigures:
-    """Search `games` games concurrently for `seconds`, after a warm-up of one move per game on average.
+    """Search `games` games concurrently for `seconds`, with `leaves` pending in each, after a move per game on average.
 
-    Raises `ValueError` for a game that cannot be searched with `information`.
+    Raises `ValueError` for a game that cannot be searched with `information`, or with several leaves.
     """
-    settings = _settings(game, simulations, reuse=reuse, information=information)
+    settings = _settings(game, simulations, reuse=reuse, leaves=leaves, information=information)
     began = time.perf_counter()
     Bench(game, settings, games=1, seed=seed).play_first_moves()
     start_seconds = time.perf_counter() - began
@@ -142,6 +144,7 @@ def measure(
         game=model_name(game),
         games=games,
         simulations=simulations,
+        leaves_per_game=leaves,
         information=settings.information,
         network="uniform",
         seconds=round(elapsed, 3),
@@ -158,7 +161,7 @@ def measure(
     )
 
 
-def _settings(game: Game, simulations: int, *, reuse: bool, information: Information | None) -> SearchSettings:
+def _settings(game: Game, simulations: int, *, reuse: bool, leaves: int, information: Information | None) -> SearchSettings:
     """Return self-play settings for the kind of game; simultaneous choices are searched only with `information`."""
     spec = game.spec()
     if spec.information == "simultaneous" and information is None:
@@ -167,6 +170,7 @@ def _settings(game: Game, simulations: int, *, reuse: bool, information: Informa
     return SearchSettings(
         simulations=simulations,
         reuse_subtree=reuse,
+        leaves_per_game=leaves,
         repetition=wanted.repetition,
         information=information or wanted.information,
     )
@@ -185,6 +189,7 @@ def search(
         float, typer.Option("--seconds", metavar="S", min=0.0, callback=check_finite, help="Length of the measurement.")
     ] = 5.0,
     reuse: Annotated[bool, typer.Option("--reuse", help="Reuse the subtree of the move played, as in self-play.")] = False,
+    leaves: Annotated[int, typer.Option("--leaves", metavar="N", min=1, max=64, help="Pending leaves of each game.")] = 1,
     information: Annotated[
         Information | None,
         typer.Option("--information", help="Search of hidden information; by default that of the game's kind."),
@@ -198,15 +203,28 @@ def search(
 
     After a warm-up of about one move per game, a new game replaces each finished one.
     """
-    asked: dict[str, Any] = {"games": games, "simulations": simulations, "seconds": seconds, "seed": seed, "reuse": reuse}
+    asked: dict[str, Any] = {
+        "games": games,
+        "simulations": simulations,
+        "seconds": seconds,
+        "seed": seed,
+        "reuse": reuse,
+        "leaves": leaves,
+    }
     if every_game and save:
         raise typer.BadParameter("a cost file holds one game; omit --all", param_hint="--save")
+    if every_game and leaves > 1:
+        raise typer.BadParameter(
+            "a search of hidden information has one leaf a game; name a game in place of --all", param_hint="--leaves"
+        )
     if every_game and parameters:
         raise typer.BadParameter("parameters belong to one game; name it in place of --all", param_hint="--set")
     if every_game:
         _measure_all(asked, information=information, json=json)
         return
     rules = chosen_game(game, parameters)
+    if leaves > 1 and rules.spec().information != "perfect":
+        raise typer.BadParameter("a search of hidden information has one leaf a game; omit it", param_hint="--leaves")
     try:
         figures = measure(rules, information=information, **asked)
     except ValueError as error:
@@ -216,7 +234,8 @@ def search(
     if json:
         screen.emit_json(asdict(figures))
         return
-    searched = f"{simulations} simulations per move, {figures.information} information, {network} network"
+    pending = f", {leaves} leaves a game" if leaves > 1 else ""
+    searched = f"{simulations} simulations per move{pending}, {figures.information} information, {network} network"
     rows = screen.table("figure", ">value", title=f"{figures.game}: {games} games, {searched}")
     rows.add_row("simulations per second and core", f"{figures.simulations_per_second_per_core:,}")
     rows.add_row("simulations per second of CPU time", f"{figures.simulations_per_cpu_second:,}")
