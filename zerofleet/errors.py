@@ -14,6 +14,7 @@
     ├── PermissionRefused         credential missing or insufficient
     ├── RunDirectoryError         run directory in use, foreign or of another version
     ├── ConfigurationError        settings that contradict each other or the machine
+    ├── LearnerContractError      learner of one's own that breaks a law of its contract
     └── StaleEpoch                role taken over by another process; stop writing
 
 `games.errors.GameError` (bad moves and parameters) is a separate tree: rules do not depend on services.
@@ -27,6 +28,7 @@ __all__ = [
     "DeviceLost",
     "Diverged",
     "InvalidRequest",
+    "LearnerContractError",
     "ModelNotFound",
     "Overloaded",
     "PermissionRefused",
@@ -99,6 +101,10 @@ class RunDirectoryError(ZerofleetError):
 
 class ConfigurationError(ZerofleetError):
     """Settings that contradict each other or this machine; the text names them and the change to make."""
+
+
+class LearnerContractError(ZerofleetError):
+    """Learner that breaks a law of `trainer.learners.conformance`; the text states the law and what was found."""
 
 
 class StaleEpoch(ZerofleetError):

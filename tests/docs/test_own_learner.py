@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from trainer.learners.conformance import LAWS
 from zerofleet.presets.commented import commented
 from zerofleet.presets.experiment import Experiment, read_experiment
 
@@ -49,8 +50,12 @@ def in_process(site: Path, *words: str) -> str:
     return done.stdout
 
 
+def test_the_laws_on_the_page_are_those_of_the_check() -> None:
+    assert re.findall(r"^\| (\d) \| ([^|]+) \|", PAGE, flags=re.MULTILINE) == [(str(law), text) for law, text in LAWS.items()]
+
+
 @pytest.mark.slow
-def test_the_learner_on_the_page_learns_publishes_and_resumes_with_the_same_step(site: Path) -> None:
+def test_the_learner_on_the_page_keeps_the_laws_of_the_contract(site: Path) -> None:
     shown = re.search(r"```text\n(.*?)```", PAGE, flags=re.DOTALL)
     assert shown is not None
     assert in_process(site, "check_table.py") == shown[1]

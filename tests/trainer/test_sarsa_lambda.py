@@ -1,7 +1,9 @@
 """The learner `sarsa_lambda`: features from records and their pools, each game once, export, kill and resume."""
 
 import asyncio
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import torch
 
 from games import core, positions
 from games.core import make
+from trainer.learners.conformance import check_learner
 from trainer.learners.contract import Accounts
 from trainer.learners.sarsa_lambda.experience import Experience, read_experience
 from trainer.learners.sarsa_lambda.learner import SarsaLambda
@@ -209,28 +212,8 @@ def test_a_move_whose_best_reply_ends_the_game_keeps_its_own_position():
 
 
 @pytest.mark.parametrize("method", ["sarsa", "q_learning", "monte_carlo", "td_leaf"])
-def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_path, records, method):
-    first = open_training(settings_of(tmp_path, method=method), GAME)
-    assert (first.newest_version, first.learner.steps_allowed()) == (1, 0)
-    keep(first, records[:6])
-    for _ in range(3):
-        first.learner.step()
-    first.save()
-    saved = first.learner.weights.copy()
-    for _ in range(2):  # lost with the process
-        first.learner.step()
-    reached = first.learner.weights.copy()
-    assert not np.array_equal(reached, saved)
-    first.replay.close()
-    second = open_training(settings_of(tmp_path, method=method), GAME)
-    assert (second.learner.state.step, second.learner.steps_allowed()) == (3, 3)
-    np.testing.assert_array_equal(second.learner.weights, saved)
-    for _ in range(2):
-        second.learner.step()
-    np.testing.assert_array_equal(second.learner.weights, reached)
-    keep(second, records[6:])
-    assert second.learner.steps_allowed() == 3
-    second.replay.close()
+def test_the_learner_keeps_the_laws_of_the_contract(records, method):
+    check_learner(partial(settings_of, method=method), records, steps=3)
 
 
 def test_a_stored_version_answers_alike_on_the_server_and_in_the_worker(tmp_path, records):
@@ -286,18 +269,12 @@ def test_the_served_features_are_the_compiled_ones_in_every_phase():
     np.testing.assert_allclose(value[:, 0].numpy(), load_values({}, {"weights": weights})(states), atol=1e-5)
 
 
-def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path, records):
-    first = open_training(settings_of(tmp_path), GAME)
-    stored = first.learner.weights.copy()
-    keep(first, records[:3])
-    first.replay.close()
-    for file in sorted((tmp_path / "replay" / "checkpoints").rglob("*"), reverse=True):
-        file.rmdir() if file.is_dir() else file.unlink()
-    second = open_training(settings_of(tmp_path), GAME)
-    np.testing.assert_allclose(second.learner.weights, stored, atol=1e-6)
-    assert (len(second.replay.log), second.learner.steps_allowed()) == (3, 0)  # no game is used twice
-    second.replay.close()
+def test_a_checkpoint_and_a_stored_version_of_another_network_are_refused(tmp_path):
+    open_training(settings_of(tmp_path), GAME).replay.close()
     with pytest.raises(VersionSkew, match="the checkpoint has network"):
+        open_training(settings_of(tmp_path, output="tanh"), GAME)
+    shutil.rmtree(tmp_path / "replay" / "checkpoints")
+    with pytest.raises(VersionSkew, match=f"version 1 of {model_name(GAME)} has network"):
         open_training(settings_of(tmp_path, output="tanh"), GAME)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from td_games import GAME, OF_FIRST, SETTINGS, play, read
 from games.core import make
 from games.reading import read_inputs
 from games.views import first_to_move, seen_by_first
+from trainer.learners.conformance import check_learner
 from trainer.learners.contract import Accounts
 from trainer.learners.td_lambda.learner import TdLambda
 from trainer.learners.td_lambda.served import as_tensors
@@ -79,27 +81,8 @@ def test_each_game_is_learned_from_once_and_in_order(tmp_path):
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_path, layers):
-    records = play(12)
-    first = open_training(settings_of(tmp_path, trace_decay=0.6, layers=layers), GAME)
-    keep(first, records[:9])
-    for _ in range(4):
-        first.learner.step()
-    first.save()
-    saved = weights(first.learner)
-    for _ in range(3):  # lost with the process
-        first.learner.step()
-    reached = weights(first.learner)
-    first.replay.close()
-    second = open_training(settings_of(tmp_path, trace_decay=0.6, layers=layers), GAME)
-    assert (second.learner.state.step, second.learner.steps_allowed()) == (4, 5)
-    assert_equal(weights(second.learner), saved)
-    for _ in range(3):
-        second.learner.step()
-    assert_equal(weights(second.learner), reached)
-    keep(second, records[9:])
-    assert second.learner.steps_allowed() == 5
-    second.replay.close()
+def test_the_learner_keeps_the_laws_of_the_contract(layers):
+    check_learner(partial(settings_of, trace_decay=0.6, layers=layers), play(12))
 
 
 def test_a_candidate_is_due_after_the_games_of_the_settings(tmp_path):
@@ -230,21 +213,6 @@ def test_another_network_is_not_evaluated_in_process(tmp_path):
     with ThreadPoolExecutor(1) as thread, pytest.raises(InvalidRequest, match="or an inference server"):
         asyncio.run(InProcessEvaluator(training.store, GAME, executor=thread).evaluate(LeafBatch(states, legal), version=1))
     training.replay.close()
-
-
-@pytest.mark.parametrize("layers", [1, 3])
-def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path, layers):
-    first = open_training(settings_of(tmp_path, layers=layers), GAME)
-    stored = weights(first.learner)
-    keep(first, play(3))
-    first.replay.close()
-    for file in sorted((tmp_path / "replay" / "checkpoints").rglob("*"), reverse=True):
-        file.rmdir() if file.is_dir() else file.unlink()
-    second = open_training(settings_of(tmp_path, layers=layers), GAME)
-    for mine, other in zip(weights(second.learner), stored, strict=True):
-        np.testing.assert_allclose(mine, other, atol=1e-6)
-    assert (len(second.replay.log), second.learner.steps_allowed()) == (3, 0)  # no game is used twice
-    second.replay.close()
 
 
 def test_a_checkpoint_of_another_network_or_learner_or_count_of_samples_is_refused(tmp_path):

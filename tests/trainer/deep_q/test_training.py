@@ -7,6 +7,7 @@ from deep_q_at_work import RHOMBUS, SMALL, keep, on_rhombus, opened, random_batc
 from structlog.testing import capture_logs
 
 from games.core import make
+from trainer.learners.conformance import check_learner
 from trainer.learners.contract import Accounts
 from trainer.learners.deep_q.learner import Dqn
 from trainer.start import open_training
@@ -16,29 +17,16 @@ from zerofleet.errors import ConfigurationError, VersionSkew
 
 @pytest.mark.parametrize("sampling", ["uniform", "poisson", "sweep"])
 @pytest.mark.parametrize("learner", ["dqn", "deep_sarsa"])
-def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_path, records, learner, sampling):
-    settings = settings_of(tmp_path, learner, sampling=sampling, replay=10, target_period=4, draws=3)
-    first = open_training(settings, SMALL)
-    assert (first.newest_version, first.learner.steps_allowed()) == (1, 0)
-    keep(first, records[:6])
-    for _ in range(3):
-        first.learner.step()
-    first.save()
-    saved = weights(first.learner)
-    lost = [first.learner.step().squared_error for _ in range(3)]
-    reached = weights(first.learner)
-    assert not torch.equal(reached, saved)
-    first.replay.close()
-    second = open_training(settings, SMALL)
-    assert torch.equal(weights(second.learner), saved)
-    assert [second.learner.step().squared_error for _ in range(3)] == lost
-    assert torch.equal(weights(second.learner), reached)
-    allowed = second.learner.steps_allowed()
-    keep(second, records[6:])
-    assert second.learner.steps_allowed() > allowed
-    second.replay.close()
+def test_the_learners_keep_the_laws_of_the_contract(records, learner, sampling):
+    check_learner(
+        lambda run_dir: settings_of(run_dir, learner, sampling=sampling, replay=10, target_period=4, draws=3), records
+    )
+
+
+def test_a_checkpoint_of_another_memory_is_refused(tmp_path):
+    open_training(settings_of(tmp_path, replay=10), SMALL).replay.close()
     with pytest.raises(VersionSkew, match="the checkpoint has replay 10"):
-        open_training(settings_of(tmp_path, learner, sampling=sampling, replay=11, draws=3), SMALL)
+        open_training(settings_of(tmp_path, replay=11), SMALL)
 
 
 def test_a_trainer_resumed_without_a_planned_end_keeps_the_rate_that_it_had_reached(tmp_path, records):

@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,14 +13,13 @@ from outcome_at_work import (
     NORMED,
     keep,
     learner_of,
-    same,
     settings_of,
     valid,
-    weights_of,
 )
 
 from games import positions
 from games.core import make
+from trainer.learners.conformance import check_learner
 from trainer.learners.contract import Accounts
 from trainer.learners.outcome.learner import OutcomeLearner
 from trainer.start import open_training
@@ -33,26 +33,8 @@ from zerofleet.presets.outcome import OutcomeSettings
 
 
 @pytest.mark.parametrize("changes", [{}, {"momentum": 0.9, "replays": 2, "memory_games": 4}, {"games_per_step": 2}])
-def test_a_killed_trainer_resumes_with_the_step_that_it_would_have_taken(tmp_path, records, changes):
-    first = open_training(settings_of(tmp_path, **changes), GAME)
-    assert (first.newest_version, first.learner.steps_allowed()) == (1, 0)
-    keep(first, records[:12])
-    for _ in range(3):
-        first.learner.step()
-    first.save()
-    saved, waiting = weights_of(first.learner), first.learner.window.games
-    for _ in range(2):  # lost with the process
-        first.learner.step()
-    reached = weights_of(first.learner)
-    assert not same(saved, reached)
-    first.replay.close()
-    second = open_training(settings_of(tmp_path, **changes), GAME)
-    assert (second.learner.state.step, second.learner.window.games) == (3, waiting)
-    assert same(weights_of(second.learner), saved)
-    for _ in range(2):
-        second.learner.step()
-    assert same(weights_of(second.learner), reached)
-    second.replay.close()
+def test_the_learner_keeps_the_laws_of_the_contract(records, changes):
+    check_learner(partial(settings_of, **changes), records)
 
 
 def test_a_checkpoint_that_counts_other_samples_is_refused(tmp_path, records):
@@ -108,19 +90,6 @@ def test_the_measures_of_held_out_games_are_in_the_history_of_the_run(tmp_path, 
     assert 0.0 < row["losses/value"] < 1.0
     assert "charts/accuracy" not in training.take_row()
     training.replay.close()
-
-
-def test_a_run_without_its_checkpoint_goes_on_from_the_stored_weights(tmp_path, records):
-    first = open_training(settings_of(tmp_path), GAME)
-    stored = weights_of(first.learner)
-    keep(first, records[:3])
-    first.replay.close()
-    for file in sorted((tmp_path / "replay" / "checkpoints").rglob("*"), reverse=True):
-        file.rmdir() if file.is_dir() else file.unlink()
-    second = open_training(settings_of(tmp_path), GAME)
-    assert same(weights_of(second.learner), stored)
-    assert (len(second.replay.log), second.learner.steps_allowed()) == (3, 0)  # no game is used twice
-    second.replay.close()
 
 
 def test_the_learner_refuses_what_it_cannot_learn(tmp_path, two_ranks):
