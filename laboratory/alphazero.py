@@ -2,6 +2,7 @@
 
     networks/<stage>/judged.json     starts and judgements so far; at last the result
     networks/<stage>/run/            run directory of the loop until then: games, checkpoints, models
+    networks/<stage>/models/         model store with the last version of a finished stage
 
 An interrupted stage continues from its last version with all finished games. Games in progress are lost, so that its figures
 differ from those of a stage that was not interrupted; the budget in samples makes those repeatable.
@@ -22,6 +23,7 @@ from laboratory.illegal_mass import illegal_mass, stored_policy
 from laboratory.loop import Event, Loop
 from laboratory.measures import trained_measures
 from laboratory.meetings import Table, meet
+from laboratory.models import keep_version
 from laboratory.networks import Networks
 from laboratory.self_play_tables import check_tables, self_play_tables
 from zerofleet.contracts.naming import model_name
@@ -174,6 +176,7 @@ async def train(stage: AlphaZeroStage, folder: Path, *, emit: Callable[[float, s
         measures[HOURS] = round(kept.sums["cpu_seconds_used"] / 3600.0, 4)
         tables = await self_play_tables(stage.tables, game, RunPaths(run))
         found: dict[str, Any] = {"measures": measures, "totals": totals, "tables": tables}
+        keep_version(store, game, end["version"], folder)
     except Diverged as error:
         found = {DIVERGED: str(error)}
     result = kept.finish({"tallies": kept.tallies, "curve": kept.curve, **found})

@@ -17,9 +17,10 @@ from zerofleet.contracts.model_checks import MODEL_FILE
 from zerofleet.contracts.naming import model_name
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.evaluators.in_process.perceptrons import BitPerceptron
+from zerofleet.storage.model_store import ModelStore
 from zerofleet.storage.model_store.directory import DirectoryStore
 
-__all__ = ["MODELS", "ModelEvaluator", "newest_version", "publish_once", "stored_model"]
+__all__ = ["MODELS", "ModelEvaluator", "keep_version", "newest_version", "publish_once", "stored_model"]
 
 MODELS = "models"
 """Directory of the model store in the folder of a stage."""
@@ -54,6 +55,16 @@ def publish_once(served: Served, game: Game, folder: Path, *, steps: int, games:
     """Store a model in the folder of its stage, unless the folder has one. Raises as `export_served` does."""
     if not newest_version(game, folder):
         export_served(_store(folder), game, served, lineage=Lineage(0, steps, games))
+
+
+def keep_version(store: ModelStore, game: Game, version: int, folder: Path) -> None:
+    """Store a version of another store in the folder of a stage, unless the folder has one. Raises as `ModelStore.publish`."""
+    if newest_version(game, folder):
+        return
+    model = model_name(game)
+    manifest, home = store.manifest(model, version), store.directory(model, version)
+    files: dict[str, bytes | Path] = {name: home / name for name in manifest.files}
+    _store(folder).publish(model, files, manifest, config=store.config(model))
 
 
 def newest_version(game: Game, folder: Path) -> int:

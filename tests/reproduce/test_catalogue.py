@@ -246,5 +246,5 @@ def test_a_single_arm_is_planned_with_the_stages_that_it_needs():
 
 
 def test_an_arm_that_a_profile_leaves_out_is_an_error():
-    with pytest.raises(InvalidRequest, match="has nothing to run in profile quick"):
+    with pytest.raises(InvalidRequest, match=r"^deep\.sweep has nothing to run in profile quick"):
         plan(load_thesis("chinese_checkers_2p"), "quick", only=["deep.sweep"])

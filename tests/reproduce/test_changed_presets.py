@@ -46,7 +46,7 @@ def upgrade(monkeypatch):
 def begun(tmp_path, stage) -> StageResults:
     """Return the results of a folder in which a stage was begun and ended."""
     results = StageResults(tmp_path)
-    results.require_settings([stage])
+    results.begin(stage)
     results.keep(stage, {"tallies": []}, seconds=1.0)
     return results
 
@@ -72,6 +72,12 @@ def test_a_stage_of_a_preset_that_has_changed_is_refused_with_the_value(tmp_path
         results.read(stage)
     with pytest.raises(InvalidRequest, match=rf"holds stage a\.b\.0 {message}"):
         results.require_settings([stage])
+
+
+def test_a_stage_that_was_planned_and_not_begun_may_change(tmp_path, upgrade):
+    results = begun(tmp_path, LEARNER)
+    results.require_settings([LEARNER, ALPHAZERO.model_copy(update={"id": "a.c.0"})])
+    results.require_settings([LEARNER, ALPHAZERO.model_copy(update={"id": "a.c.0", "samples": 20})])
 
 
 def test_a_change_of_a_preset_that_a_stage_overrides_or_does_not_use_is_none(tmp_path, upgrade):

@@ -307,9 +307,20 @@ def test_results_of_other_settings_are_refused(tiny, tmp_path):
     changed = LEARNED.stage.model_copy(update={"opening_plies": 1})
     with pytest.raises(InvalidRequest, match="with other settings"):
         results.read(changed)
-    results.require_settings([LEARNED.stage])
+    results.begin(LEARNED.stage)
     with pytest.raises(InvalidRequest, match=r"holds stage td\.learned\.0 with other settings"):
         results.require_settings([changed])
+
+
+def test_the_folder_of_another_thesis_is_refused_and_left_as_it_is(tmp_path, capsys):
+    report = tmp_path / "report.json"
+    report.write_text('{"thesis": "self_test"}')
+    with pytest.raises(SystemExit) as ended:
+        main(["reproduce", "abalone", "--only", "classical.depth1", "--dir", str(tmp_path)])
+    assert ended.value.code != 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{tmp_path} holds the reproduction of self_test; give another folder with --dir" in said
+    assert report.read_text() == '{"thesis": "self_test"}'
 
 
 def test_no_stage_begins_after_the_deadline_nor_before_the_stages_that_it_needs():

@@ -17,6 +17,7 @@ from laboratory import alphazero, loop, meetings
 from laboratory.alphazero import HOURS, ILLEGAL_AT_FIRST, ILLEGAL_AT_LAST, MeetingsJudge
 from laboratory.benches import rhombus_measures
 from laboratory.meetings import Table, meet
+from laboratory.models import stored_model
 from laboratory.stage import run_stage
 from zerofleet.agents.base import Choice
 from zerofleet.cli.reproduce.results import StageResults
@@ -267,11 +268,12 @@ def test_an_interrupted_alphazero_stage_continues_with_its_games_and_judgements(
     places = [tally["at"] for tally in result["tallies"] if tally["seat"] == 1]
     assert len(places) == 3  # none twice, none missing
     assert places == sorted(set(places))
-    assert [path.name for path in home.iterdir()] == ["judged.json"]
+    assert stored_model(games.make("tic_tac_toe"), home) is not None
+    assert sorted(path.name for path in home.iterdir()) == ["judged.json", "models"]
     (home / "run").mkdir()  # killed before it was removed
     again = asyncio.run(run_stage(stage, tmp_path, emit=lambda *_: None))
     assert again == json.loads(json.dumps(result))
-    assert [path.name for path in home.iterdir()] == ["judged.json"]
+    assert sorted(path.name for path in home.iterdir()) == ["judged.json", "models"]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ last confirmed champion, and a rollback returns to it, so that several small los
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from zerofleet.contracts.promotions import Candidate, CandidateStatus, Champion
@@ -45,15 +46,18 @@ UNCONFIRMED = tuple(
 def line_of(history: Sequence[Champion]) -> list[Champion]:
     """Return the champions that were not rolled back, oldest first, each as last promoted; the last one's version plays."""
     line: list[Champion] = []
+    held: Counter[int] = Counter()  # places of each version in the line
     for champion in history:
-        if champion.reason.startswith(ROLLBACK) and any(champion.version == former.version for former in line[:-1]):
-            line.pop()
+        is_last = bool(line) and line[-1].version == champion.version
+        if held[champion.version] > is_last and champion.reason.startswith(ROLLBACK):
+            held[line.pop().version] -= 1
             while line[-1].version != champion.version:
-                line.pop()
-        elif line and line[-1].version == champion.version:
+                held[line.pop().version] -= 1
+        elif is_last:
             line[-1] = champion
         else:
             line.append(champion)
+            held[champion.version] += 1
     return line
 
 

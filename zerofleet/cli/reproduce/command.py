@@ -60,6 +60,7 @@ def reproduce(
     with (place / ".lock").open("w") as lock:
         if not try_lock(lock):
             raise InvalidRequest(f"{place} is in use by another reproduction; give another folder with --dir")
+        results.require_thesis(thesis.name)
         results.require_settings([one.stage for one in planned])
         everything = plan(thesis, profile, seeds=seeds)
         for one in everything:  # the report reads all of them, and would refuse one after hours of work

@@ -26,6 +26,7 @@ class StageResults:
     def __init__(self, folder: Path) -> None:
         """Open or create the folder."""
         self.folder = folder
+        self._settings = folder / "settings.json"
         self._results = folder / "results"
         self._results.mkdir(parents=True, exist_ok=True)
 
@@ -71,16 +72,28 @@ class StageResults:
         reason: str | None = (self.read(stage) or {}).get(DIVERGED)
         return reason
 
+    def require_thesis(self, name: str) -> None:
+        """Raise `InvalidRequest` if the folder has the report of another thesis, which this one's would replace."""
+        path = self.folder / "report.json"
+        if path.exists() and (held := _read(path).get("thesis")) != name:
+            raise InvalidRequest(f"{self.folder} holds the reproduction of {held}; give another folder with --dir")
+
     def require_settings(self, stages: list[Stage]) -> None:
-        """Raise `InvalidRequest` if a stage has begun with other settings than now; remember those of new stages."""
-        path = self.folder / "settings.json"
-        known = _read(path) if path.exists() else {}
+        """Raise `InvalidRequest` if a stage has begun with other settings than now."""
+        known = self._known()
         for stage in stages:
-            kept = known.setdefault(stage.id, _identity(stage))
+            if (kept := known.get(stage.id)) is None:
+                continue
             if isinstance(kept, str):  # by a version that kept no values of the preset
                 kept = {"fingerprint": kept}
             _require_same(kept, stage, where=f"{self.folder} holds stage {stage.id}")
-        atomic_publish(path, json.dumps(known, indent=1))
+
+    def begin(self, stage: Stage) -> None:
+        """Remember the settings with which a stage begins."""
+        atomic_publish(self._settings, json.dumps({stage.id: _identity(stage), **self._known()}, indent=1))
+
+    def _known(self) -> dict[str, Any]:
+        return _read(self._settings) if self._settings.exists() else {}
 
     def keep(self, stage: Stage, result: dict[str, Any], *, seconds: float) -> None:
         """Store the result of a completed stage."""

@@ -94,6 +94,7 @@ async def run_stages(
                 await asyncio.sleep(_POLL_S)  # another worker runs a stage that is needed
                 continue
             began_s = time.monotonic()
+            results.begin(planned.stage)
             if not results.was_begun(planned.stage):
                 on_progress(planned, 0.0, "begun")
             lost = [f"it needs {name}: {schedule.diverged[name]}" for name in planned.needs if name in schedule.diverged]

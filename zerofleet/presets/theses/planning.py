@@ -104,8 +104,9 @@ def plan(thesis: Thesis, profile: str, *, seeds: int | None = None, only: Sequen
         needed = needed | reached
     kept = [planned for planned in stages if planned.stage.id in needed]
     if not kept:
+        asked = ", ".join(only) or thesis.name
         raise InvalidRequest(
-            f"{thesis.name} has nothing to run in profile {profile}; `zerofleet reproduce --list` shows what it has"
+            f"{asked} has nothing to run in profile {profile}; `zerofleet reproduce {thesis.name} --list` shows the profiles"
         )
     return kept
 
