@@ -16,7 +16,7 @@ import numpy as np
 
 from games import core
 from games.conformance_record import Checked, Progress, Record
-from games.conformance_walk import Walk
+from games.conformance_walk import SEEDS, Walk
 from games.core import Game, GameSpec
 from games.errors import GameError
 from games.laws import LAWS, OPTIONAL_RULES, broken, checked_spec
@@ -30,7 +30,6 @@ QUICK_GAMES = 5
 """Minimum number of complete games of the quick form."""
 THOROUGH_GAMES = 100
 """Number of games of the thorough form, and the maximum of the quick one."""
-_SEEDS = 2**31
 _ROUNDS = "secret moves of a round"
 
 
@@ -69,7 +68,7 @@ def check_game(
     is_quick = games is None and not thorough
     record = Record(limit, progress)
     while record.games < limit and not (is_quick and _is_enough(game, spec, record)):
-        Walk(game, spec, int(rng.integers(_SEEDS)), record).play_out(rng)
+        Walk(game, spec, int(rng.integers(SEEDS)), record).play_out(rng)
         record.games += 1
     if spec.information == "hidden" and limit > 0 and not record.deals_differ:
         broken(game, 9, "determinise returned the same position for every seed")

@@ -26,8 +26,10 @@ from games.kit.bits import unpack
 from games.laws import broken, is_whole
 from games.views import first_to_move, seen_by_first
 
-__all__ = ["Walk"]
+__all__ = ["SEEDS", "Walk"]
 
+SEEDS = 2**63
+"""Seeds lie below it, as those of games do: rules that fit small ones alone are found."""
 _PICTURE_PLIES = 10  # a drawing costs as much as all other checks of a position
 
 
@@ -273,7 +275,7 @@ class Walk:
 
     def _check_hidden(self, look: _Look, viewer: int) -> None:
         """Check that `viewer` cannot distinguish a determinised position from the true one."""
-        dealt = self._dealt(self.state.array, viewer, self.seed + len(self.moves))
+        dealt = self._dealt(self.state.array, viewer, (self.seed + len(self.moves)) % SEEDS)
         other = self._look(dealt)
         if other.over != look.over or (viewer == look.mover and other.mover != viewer):
             self._fail(9, f"determinise for viewer={viewer} changed whose turn it is, or whether the game is over")

@@ -127,9 +127,9 @@ def test_the_quick_form_finds_a_fault_in_the_last_position_of_a_long_game() -> N
 @pytest.mark.slow
 def test_a_fault_of_few_deals_needs_the_thorough_form() -> None:
     game = LongSum(2, plies=400)
-    assert games.check_game(game).games == QUICK_GAMES
+    assert games.check_game(game, seed=1).games == QUICK_GAMES
     with pytest.raises(games.GameContractError, match=r"the scores are \[2.0"):
-        games.check_game(game, thorough=True)
+        games.check_game(game, seed=1, thorough=True)
 
 
 def test_the_same_seed_plays_the_same_games() -> None:

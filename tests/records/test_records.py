@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,10 @@ from zerofleet.contracts.records import REASONS, decode_record, encode_record, v
 from zerofleet.contracts.records.samples import random_game
 from zerofleet.errors import RecordRejected
 from zerofleet.search import EXTERNAL
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from dealt import Dealt
 
 UID = "00112233445566778899aabbccddeeff"
 GAMES = [games.make("tic_tac_toe"), games.make("connect_four"), games.make("connect_four", rows=6, columns=25)]
@@ -57,6 +63,13 @@ def test_replayed_states_equal_those_of_the_rules(game: games.Game, seed: int) -
         games.advance(game, state, int(move))
     assert read.states[-1].tolist() == state.tolist()
     assert len(read.states) == len(read.movers) + 1 == len(played.moves) + 1
+
+
+def test_the_trainer_deals_with_the_arithmetic_of_the_worker() -> None:
+    game = Dealt()
+    for seed in (3, 2**53 + 1, 2**63 - 1):
+        read = validate(decode_record(encode_record(random_game(game, seed), worker_id="worker-0", uid=UID)))
+        assert read.states[0].tolist() == games.new_state(game, seed).tolist()
 
 
 def test_a_validated_game_is_immutable() -> None:

@@ -43,7 +43,7 @@ ROW_POOL = 15  # an action illegal or repeated, the move played missing, or scor
 class Claims(NamedTuple):
     """Contents of a record as arrays, unverified."""
 
-    seed: Any  # uint64
+    seed: Any  # int64
     moves: np.ndarray  # int64 [n]
     resigned: bool
     seat_versions: np.ndarray  # int64 [P]

@@ -46,6 +46,7 @@ REASONS = (
 _AGENT_PATTERN = re.compile(r"[A-Za-z0-9_:.,=+-]{1,200}")
 _WORKER_PATTERN = re.compile(r"[A-Za-z0-9._:/@-]{1,128}")
 _MAX_PARAMETERS = 32
+_LAST_SEED = 2**63 - 1
 _SCORE_SLACK = 1e-6  # scores travel as float32
 
 
@@ -134,6 +135,8 @@ def _check_header(record: GameRecord, reject: _Reject) -> None:
         reject("uid", f"uid has {len(record.uid)} characters, want 32 lower-case hex digits")
     if not _WORKER_PATTERN.fullmatch(record.worker_id):
         reject("worker", f"worker id must match {_WORKER_PATTERN.pattern}")
+    if record.seed > _LAST_SEED:
+        reject("format", f"seed {record.seed} is above {_LAST_SEED}")
 
 
 def _find_game(record: GameRecord, reject: _Reject) -> tuple[Game, GameSpec]:
@@ -233,7 +236,7 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
             )
     columns = np.array(rows, dtype=np.int64).reshape(len(rows), 5).T
     return Claims(
-        seed=np.uint64(record.seed),
+        seed=np.int64(record.seed),  # the type with which all others call the rules; another compiles other arithmetic
         moves=np.array(record.moves[:], dtype=np.int64),
         resigned=record.resigned_seat > 0,
         seat_versions=np.array(record.seat_versions[:], dtype=np.int64),
