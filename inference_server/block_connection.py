@@ -144,8 +144,9 @@ class BlockConnection:
             descriptor = _region(hello.region_bytes)
         except Exception as error:
             code, text = status_of(error)
+            log.info("blocks.refused", reason=text)  # no warning: the client may use gRPC
             self._send(Reply(int(code.value[0]), 0, 0, text=text))
-            self.close(text)
+            self.close()
             return
         try:
             self._region = mmap.mmap(descriptor, hello.region_bytes)

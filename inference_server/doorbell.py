@@ -108,7 +108,10 @@ class Doorbell:
             raise error_of(*refusal)
         if not self._bytes.take(None, hello.region_bytes):
             metrics.INFERENCE_REFUSED.labels(reason="memory").inc()
-            raise Overloaded(f"regions hold {self._bytes.taken} bytes of {self._bytes.total}; use gRPC")
+            raise Overloaded(
+                f"a region of {hello.region_bytes} bytes does not fit: regions hold {self._bytes.taken} of {self._bytes.total}"
+                " (max_bytes_in_flight of the server); use gRPC"
+            )
         metrics.INFERENCE_REGIONS.inc()
 
     def _left(self, client: BlockConnection, reserved_bytes: int) -> None:

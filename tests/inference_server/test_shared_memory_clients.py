@@ -282,7 +282,9 @@ async def test_regions_share_a_bound_and_a_client_that_leaves_makes_room(open_ne
     async with open_near(max_bytes_in_flight=1 << 20), client(address) as later:
         async with client(address) as evaluator:
             await evaluator.connect()
-            with pytest.raises(Overloaded, match="use gRPC"):
+            size = later._hello.region_bytes
+            wanted = f"a region of {size} bytes does not fit: regions hold {size} of {1 << 20} .*; use gRPC"
+            with pytest.raises(Overloaded, match=wanted):
                 await later.connect()
             async with connected_evaluator(address, GAME, transport="auto") as auto:
                 assert len((await auto.evaluate(leaves, version=V1)).policy) == 8

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from block_peers import GAME, HELLO, V1, client, connected, held
+from block_peers import GAME, HELLO, SLOT_BYTES, V1, client, connected, held
 from fake_network import MODEL, until
 from structlog.testing import capture_logs
 
@@ -28,6 +28,7 @@ from zerofleet.evaluators.block_link import BlockLink
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.evaluators.kserve import KServeEvaluator
 from zerofleet.evaluators.transports import NearestEvaluator, connected_evaluator
+from zerofleet.telemetry import metrics
 
 
 async def test_a_server_that_goes_away_fails_its_requests_and_the_next_one_answers(open_near, publish, address, leaves, loader):
@@ -98,6 +99,37 @@ async def test_auto_goes_on_over_grpc_and_returns_to_shared_memory(open_near, pu
                 await until(lambda: not evaluator._near.connected)
     said = [line["transport"] for line in lines if line["event"] == "inference.transport"]
     assert said == ["shared_memory", "grpc", "shared_memory"]
+
+
+async def test_a_refused_client_uses_grpc_without_a_warning_and_does_not_knock_as_at_an_absent_server(
+    open_near, publish, address, leaves, monkeypatch
+):
+    monkeypatch.setattr(transports, "LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(shared_memory, "SLOTS", 1 + (1 << 20) // SLOT_BYTES)
+    publish()
+    refused = metrics.INFERENCE_REFUSED.labels(reason="memory")
+    before = refused._value.get()
+    with capture_logs() as lines:
+        async with open_near(max_bytes_in_flight=1 << 20), connected(address) as evaluator:
+            for _ in range(3):
+                assert len((await evaluator.evaluate(leaves, version=V1)).policy) == 8
+            assert evaluator.transport == "grpc"
+    assert refused._value.get() == before + 1
+    assert [line["log_level"] for line in lines if line["event"].startswith("blocks.")] == ["info"]
+
+
+async def test_a_refused_client_returns_to_shared_memory_once_there_is_room(open_near, publish, address, leaves, monkeypatch):
+    monkeypatch.setattr(transports, "REFUSED_AGAIN_S", 0.0)
+    monkeypatch.setattr(shared_memory, "SLOTS", (1 << 20) // SLOT_BYTES)
+    publish()
+    async with open_near(max_bytes_in_flight=1 << 20) as wire, connected(address) as evaluator:
+        async with client(address) as first:
+            await first.connect()
+            await evaluator.evaluate(leaves, version=V1)
+            assert evaluator.transport == "grpc"
+        await until(lambda: len(wire.server.doorbell) == 0)
+        await evaluator.evaluate(leaves, version=V1)
+        assert evaluator.transport == "shared_memory"
 
 
 async def test_a_server_that_shuts_down_answers_requests_in_progress_and_takes_no_more(near, address, leaves, loader):

@@ -5,7 +5,7 @@
     auto            shared memory while the server offers it, gRPC otherwise: the default of workers
 
 With `auto` a server that goes away, or stops to offer shared memory, is asked over gRPC, which waits for it; once it answers,
-shared memory is tried again.
+shared memory is tried again. A server that refuses the client, as when its regions are full, is tried again after a minute.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from zerofleet.rpc.security.tls import PLAIN, Tls
 __all__ = ["NearestEvaluator", "Transport", "connected_evaluator"]
 
 LOOK_AGAIN_S = 1.0
-"""Time between two attempts to use shared memory."""
+"""Time between two attempts to use shared memory of a server that is away."""
+REFUSED_AGAIN_S = 60.0
+"""That after a refusal, which the server logs and counts."""
 
 Transport: TypeAlias = Literal["auto", "grpc", "shared_memory"]
 
@@ -71,7 +73,7 @@ class NearestEvaluator:
             try:
                 await self._near.connect()
             except ZerofleetError as error:
-                self._look_again_s = loop.time() + LOOK_AGAIN_S
+                self._look_again_s = loop.time() + (LOOK_AGAIN_S if isinstance(error, Unavailable) else REFUSED_AGAIN_S)
                 self._tell("grpc", str(error))
                 return False
             self._tell("shared_memory", "the server of this host offers it")
