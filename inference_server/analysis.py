@@ -22,6 +22,7 @@ from zerofleet.contracts.naming import model_name
 from zerofleet.contracts.opinions import MoveOpinion, Opinion
 from zerofleet.contracts.priorities import Priority
 from zerofleet.errors import InvalidRequest, Overloaded, Unavailable
+from zerofleet.evaluators.answers import check_answer
 from zerofleet.evaluators.base import Evaluation, LeafBatch, ModelVersion
 from zerofleet.search import SearchSettings, search_position
 from zerofleet.search.block import LAST_SEED
@@ -75,7 +76,8 @@ class Analyst:
         """Analyse a position with a model.
 
         Raises `GameError` for an unknown game or an illegal move, `InvalidRequest`, `ModelNotFound`, `Overloaded`,
-        `Unavailable`. Cancellation: the search stops after its current step.
+        `Unavailable`, `CorruptModel` when the network returns numbers that are not finite.
+        Cancellation: the search stops after its current step.
         """
         game = await asyncio.to_thread(games.make, question.game, **question.parameters)
         if len(question.moves) > (longest := game.spec().max_plies):
@@ -114,17 +116,18 @@ class _PlaneEvaluator:
         self._ends_s = math.inf if patience_s is None else time.monotonic() + patience_s
 
     async def evaluate(self, batch: LeafBatch, *, version: ModelVersion) -> Evaluation:
-        """See `Evaluator.evaluate`."""
+        """See `Evaluator.evaluate`. Also raises `CorruptModel` for an answer that is not finite, as clients do."""
         left_s = self._ends_s - time.monotonic()
         if left_s <= 0:
             raise Unavailable("the deadline passed during the search; allow more time or request fewer simulations")
         states, legal = batch.states.copy(), batch.legal.copy()  # read on the device thread
         patience_s = None if left_s == math.inf else left_s
         result = await self._plane.evaluate(self._served, states, legal, patience_s=patience_s, priority=Priority.HIGH)
-        policy, value, *extra_heads = result.output
-        if len(extra_heads) < batch.extra_heads:
-            raise InvalidRequest(f"version {version} has {len(extra_heads)} extra heads, the search needs {batch.extra_heads}")
-        return Evaluation(policy, value, version, tuple(extra_heads[: batch.extra_heads]))
+        if (found := len(result.output) - 2) < batch.extra_heads:
+            raise InvalidRequest(f"version {version} has {found} extra heads, the search needs {batch.extra_heads}")
+        wanted = result.output[: 2 + batch.extra_heads]
+        policy, value, *extra_heads = check_answer(wanted, legal.shape, (self._served.manifest.model, version))
+        return Evaluation(policy, value, version, tuple(extra_heads))
 
 
 def _position(game: Game, moves: Sequence[str], seed: int) -> _Position:

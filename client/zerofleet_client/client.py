@@ -80,7 +80,8 @@ class Client:
 
         `parameters` are those of the game that differ from its defaults; without `simulations` the network answers alone.
         `seed` is that of the search and, in games that deal, of the deal.
-        Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Overloaded`, `PermissionRefused`, `Unavailable`.
+        Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `CorruptModel` (the network returns numbers that
+        are not finite), `Overloaded`, `PermissionRefused`, `Unavailable`.
         """
         operation = operations.evaluate(
             game, moves, parameters=parameters, model_version=model_version, simulations=simulations, seed=seed

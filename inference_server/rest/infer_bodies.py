@@ -16,6 +16,7 @@ from http import HTTPStatus
 from itertools import chain
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json, to_json
 
@@ -24,6 +25,7 @@ from inference_server.rest.answers import BINARY, Answer, HttpRefusal
 from inference_server.tensors import BINARY_DATA, MOST_LISTED, Tensor, content_of, require_plain
 from zerofleet.contracts.priorities import PRIORITY_PARAMETER, Priority, level_of
 from zerofleet.errors import InvalidRequest
+from zerofleet.evaluators.answers import refuse_answer
 
 __all__ = ["HEADER_LENGTH", "MAX_JSON_BYTES", "InferRequest", "infer_answer", "read_infer"]
 
@@ -102,10 +104,12 @@ def read_infer(body: bytes, header_length: str | None) -> InferRequest:
 async def infer_answer(inference: Inference, request: InferRequest) -> Answer:
     """Return the answer to a request. Long outputs in JSON are written in pieces, between which other tasks run.
 
-    Cancellation: no effect.
+    Raises `CorruptModel` for an output that is not finite, in either form; JSON could not hold it. Cancellation: no effect.
     """
     listed, contents = [], []
     for name, datatype, rows in inference.outputs:
+        if not np.isfinite(rows).all():
+            refuse_answer((inference.model, inference.version), f"{name} with numbers that are not finite")
         head = to_json({"name": name, "datatype": datatype, "shape": rows.shape})[:-1]
         if request.binary.get(name, request.binary_by_default):
             contents.append(rows.tobytes())

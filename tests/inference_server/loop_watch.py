@@ -19,7 +19,7 @@ class Plane:
     """Uniform evaluations in memory that cannot be written, in place of the device's."""
 
     def find(self, model, version):
-        return SimpleNamespace(version=1)
+        return SimpleNamespace(version=1, manifest=SimpleNamespace(model=model))
 
     async def evaluate(self, served, states, legal, *, patience_s, priority):
         policy = (legal >= 0) / (legal >= 0).sum(axis=1, keepdims=True)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import fake_network
 import numpy as np
 import pytest
 from fake_network import MODEL, until
 
-from zerofleet.errors import InvalidRequest, ModelNotFound, Overloaded, Unavailable
+from zerofleet.errors import CorruptModel, InvalidRequest, ModelNotFound, Overloaded, Unavailable
 from zerofleet.rpc.evaluation_client import EvaluationClient
 
 
@@ -88,6 +89,14 @@ async def test_long_text_in_a_question_is_refused_with_its_beginning(client, cha
         await client.evaluate(character * length, [])
     with pytest.raises(InvalidRequest):
         await client.evaluate(MODEL, [], parameters={"size": character * length})
+
+
+@pytest.mark.parametrize("simulations", [0, 20])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+async def test_no_opinion_is_made_of_numbers_that_are_not_finite(client, monkeypatch, simulations, number):
+    monkeypatch.setattr(fake_network, "expected_value", lambda states, *_: np.full((len(states), 2), number, np.float32))
+    with pytest.raises(CorruptModel, match=f"{MODEL} version 1 returned numbers that are not finite"):
+        await client.evaluate(MODEL, ["b2"], simulations=simulations)
 
 
 async def test_a_search_survives_the_retirement_of_its_version(client, wire, publish, loader):

@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
+import fake_network
 import numpy as np
 import pytest
 import tritonclient.http as triton
@@ -115,6 +116,18 @@ async def test_long_outputs_in_json_are_whole(http_address, positions):
     policy = reply.json["outputs"][0]
     assert policy["shape"] == [1024, 9]
     np.testing.assert_array_equal(np.array(policy["data"], np.float16).reshape(1024, 9), uniform_policy(legal))
+
+
+@pytest.mark.parametrize("form", ["json", "binary"])
+async def test_an_output_that_is_not_finite_is_refused_and_the_others_are_sent(http_address, positions, monkeypatch, form):
+    monkeypatch.setattr(fake_network, "expected_value", lambda states, *_: np.full((len(states), 2), np.nan, np.float32))
+    said = as_json(positions[0][:2], positions[1][:2]) | {"parameters": {"binary_data_output": form == "binary"}}
+    reply = await ask(http_address, json_request(said | {"outputs": [{"name": "value__1"}]}))
+    assert (reply.status, reply.error) == (
+        500,
+        f"model {MODEL} version 2 returned value__1 with numbers that are not finite; it must not be used",
+    )
+    assert (await ask(http_address, json_request(said | {"outputs": [{"name": "policy__0"}]}))).status == 200
 
 
 async def test_tritonclient_reads_health_metadata_configuration_and_statistics(served, http_address, positions):

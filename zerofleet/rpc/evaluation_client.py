@@ -57,8 +57,9 @@ class EvaluationClient(ChannelClient):
     ) -> Opinion:
         """Return a model's evaluation of the position after `moves`, by default the champion's (`champion`, or 0).
 
-        Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `Unavailable`, and `Overloaded` when the
-        server is still overloaded after the client's `timeout_s`; `Unavailable` also when a search takes longer.
+        Raises `InvalidRequest` (unknown game, illegal move), `ModelNotFound`, `CorruptModel` (the network returns numbers
+        that are not finite), `Unavailable`, and `Overloaded` when the server is still overloaded after the client's
+        `timeout_s`; `Unavailable` also when a search takes longer.
         Cancellation: the server drops the search.
         """
         request = build_request(
