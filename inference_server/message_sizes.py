@@ -27,8 +27,7 @@ def largest_request_bytes(game: Game, store: ModelStore) -> int:
     sizes = [LEAST_BYTES, Contract.request_bytes_of(game.spec().planes, game.spec().max_legal)]
     try:
         for model in store.models():
-            if versions := store.versions(model):
-                sizes += _sizes(store, model, versions[-1])
+            sizes += _sizes(store, model)
     except ZerofleetError as error:
         log.warning("messages.unlimited", error=str(error), largest_bytes=MAX_MESSAGE_BYTES)
         return MAX_MESSAGE_BYTES
@@ -45,10 +44,13 @@ def require_fitting(manifest: Manifest, message_bytes: int) -> None:
         )
 
 
-def _sizes(store: ModelStore, model: str, version: int) -> list[int]:
+def _sizes(store: ModelStore, model: str) -> list[int]:
+    """Return the size for the newest version; none without one, or where it cannot be read."""
     try:
-        manifest = store.manifest(model, version)
+        if not (versions := store.versions(model)):
+            return []
+        manifest = store.manifest(model, versions[-1])
     except ZerofleetError as error:  # it is refused when it is to be served
-        log.warning("messages.unknown_size", model=model, version=version, error=str(error))
+        log.warning("messages.unknown_size", model=model, error=str(error))
         return []
     return [Contract.request_bytes_of(manifest.planes, manifest.max_legal)]

@@ -74,6 +74,7 @@ class Registry:
         self._is_store_away = False  # at the last look at its models
         self._chosen: set[str] = set()  # models whose versions, or none, a caller has chosen: promotions load nothing there
         self._refused: dict[str, tuple[int, float]] = {}  # champions that could not be loaded, and when they are tried again
+        self._loads: dict[str, asyncio.Task[None]] = {}  # of new champions, by model
         self._change = asyncio.Lock()
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="loader")
         self.on_change: Callable[[str, bool], Awaitable[None]] = _ignore
@@ -143,12 +144,15 @@ class Registry:
         if not 1 <= (count := len(set(versions))) <= self._max_versions:
             raise InvalidRequest(f"got {count} versions of {model} to serve, want 1 to {self._max_versions}")
 
-    async def _serve(self, model: str, versions: Sequence[int], *, chosen: bool) -> None:
-        """Load those versions that are not in service, and route to them; the caller holds the lock."""
+    async def _serve(self, model: str, versions: Sequence[int], *, chosen: bool, again: bool = False) -> None:
+        """Load those versions that are not in service, and route to them; the caller holds the lock.
+
+        `again`: a refusal is the repetition of one that was logged as an error.
+        """
         held = self._served.get(model, {})
         fresh = {}
         for version in sorted(set(versions)):
-            fresh[version] = held.get(version) or await self._load(model, version)
+            fresh[version] = held.get(version) or await self._load(model, version, again=again)
         if self._champions.get(model) not in fresh:  # else no change waits for a store that is away
             champion = await self._look_for_champion(model)
             if champion is not None and (chosen or champion in fresh):
@@ -181,40 +185,55 @@ class Registry:
     async def _serve_champions(self) -> None:
         for model in await asyncio.to_thread(self.store.models):
             try:
-                versions = recent_versions(await asyncio.to_thread(self.store.history, model))
+                versions = recent_versions(await asyncio.to_thread(self.store.history, model))[: self._max_versions]
             except ZerofleetError as error:
                 log.error("model.champion_refused", model=model, error=str(error))
                 continue
-            # A broken or missing predecessor must not keep the champion out of service.
-            if not await self._served_at_start(model, versions) and len(versions) > 1:
-                await self._served_at_start(model, versions[:1])
+            # Neither a broken predecessor may keep the champion out of service, nor a broken champion its predecessor.
+            attempts = [versions, versions[:1], versions[1:]] if len(versions) > 1 else [versions]
+            for attempt in attempts:
+                if await self._served_at_start(model, attempt):
+                    break
+                if attempt == versions[:1]:
+                    self._refused[model] = attempt[0], asyncio.get_running_loop().time() + LOAD_AGAIN_S
 
     async def follow_champions(self) -> None:
         """Look for a new champion of every served model, every `CHAMPION_EVERY_S`, until cancelled.
 
-        Of every stored model while none is served, since a server may start before the first champion of its store, and else
-        every `MODELS_EVERY_S`.
-        One that is not in service is loaded, unless a caller has chosen the versions of the model: a gatekeeper loads on the
-        servers of its fleet, and on no other server over the same store. A failure leaves the known champions; it is logged
-        once. Cancellation: the champions stay those that were found last.
+        Of every other stored model too: as often while none is served, since a server may start before the first champion of
+        its store, and else every `MODELS_EVERY_S`. One that is not in service is loaded, unless a caller has chosen the
+        versions of the model: a gatekeeper loads on the servers of its fleet, and on no other server over the same store. A
+        failure leaves the known champions; it is logged once. Cancellation: the champions stay those that were found last.
         """
-        loads: dict[str, asyncio.Task[None]] = {}
-        clock = asyncio.get_running_loop().time
-        listed_s = clock()
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_at_others(group))
             while True:
                 await asyncio.sleep(CHAMPION_EVERY_S)
-                followed = self.models()
-                if not followed or clock() - listed_s >= MODELS_EVERY_S:
-                    followed, listed_s = sorted({*followed, *await self._stored_models()}), clock()
-                for model in followed:
-                    champion = await self._look_for_champion(model)
-                    if champion is None:
-                        continue
-                    if model in self._chosen or champion in self._served.get(model, {}):
-                        self._champions[model] = champion
-                    elif model not in loads or loads[model].done():  # the others are looked at meanwhile
-                        loads[model] = group.create_task(self._follow(model, champion))
+                for model in self.models():
+                    await self._look_at(model, group)
+
+    async def _look_at_others(self, group: asyncio.TaskGroup) -> None:
+        """Look for the first champions of models that are not served."""
+        clock = asyncio.get_running_loop().time
+        looked_s = clock()
+        while True:
+            await asyncio.sleep(CHAMPION_EVERY_S)
+            if self._served and clock() - looked_s < MODELS_EVERY_S:
+                continue
+            looked_s = clock()
+            for model in await self._stored_models():
+                if model not in self._served:
+                    await self._look_at(model, group)
+
+    async def _look_at(self, model: str, group: asyncio.TaskGroup) -> None:
+        """Note a new champion, or begin to load it; the others are looked at meanwhile."""
+        champion = await self._look_for_champion(model)
+        if champion is None:
+            return
+        if model in self._chosen or champion in self._served.get(model, {}):
+            self._champions[model] = champion
+        elif model not in self._loads or self._loads[model].done():
+            self._loads[model] = group.create_task(self._follow(model, champion))
 
     async def _follow(self, model: str, champion: int) -> None:
         """Serve a new champion beside its predecessor, with which games have begun; log a failure, after which both stay."""
@@ -227,11 +246,12 @@ class Registry:
                 if model in self._chosen:  # since the look
                     return
                 held = [self.resolve(model, None).version] if model in self._served else []
-                await self._serve(model, [champion, *held][: self._max_versions], chosen=False)
+                again = champion == refused  # no further error in the log
+                await self._serve(model, [champion, *held][: self._max_versions], chosen=False, again=again)
                 self._champions[model] = champion
         except Exception as error:  # whatever it is, the known champion goes on answering
             self._refused[model] = champion, now_s + LOAD_AGAIN_S
-            tell = log.info if champion == refused else log.error  # once as an error
+            tell = log.info if champion == refused else log.error
             tell(
                 "model.champion_refused",
                 model=model,
@@ -297,15 +317,25 @@ class Registry:
 
     async def stored(self) -> dict[str, list[int]]:
         """Return every stored version by model, served or not. Cancellation: no effect."""
-        return await asyncio.to_thread(lambda: {model: self.store.versions(model) for model in self.store.models()})
+        return await asyncio.to_thread(self._stored)
 
-    async def _load(self, model: str, version: int) -> ServedVersion:
+    def _stored(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for model in self.store.models():
+            try:
+                found[model] = self.store.versions(model)
+            except Unavailable as error:  # the others can be listed
+                log.warning("model.unlisted", model=model, error=str(error))
+        return found
+
+    async def _load(self, model: str, version: int, *, again: bool) -> ServedVersion:
         try:
             with tracing.child("model.load", model=model, version=version):
                 served = await asyncio.get_running_loop().run_in_executor(self._executor, self._load_now, model, version)
         except (ZerofleetError, MemoryError) as error:
             metrics.MODEL_LOADS.labels(model=model, outcome="refused").inc()
-            log.error("model.refused", model=model, version=version, error=str(error))
+            tell = log.info if again else log.error
+            tell("model.refused", model=model, version=version, error=str(error))
             if isinstance(error, DeviceLost):
                 self._on_lost(error)
             if isinstance(error, MemoryError):
@@ -322,9 +352,9 @@ class Registry:
             return self._verified_and_loaded(model, version)
 
     def _verified_and_loaded(self, model: str, version: int) -> ServedVersion:
-        game = _known_game(self.store.manifest(model, version))
-        manifest = self.store.verify(model, version, game=game)
+        manifest = self.store.manifest(model, version)
         require_fitting(manifest, self._message_bytes)
+        manifest = self.store.verify(model, version, game=_known_game(manifest))
         path = self.store.directory(model, version) / MODEL_FILE
         network = self._backend.load(path, manifest, max_batch=self._max_batch)
         return ServedVersion(manifest, Contract.of(manifest), network)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -17,8 +20,10 @@ from tritonclient.grpc import service_pb2 as messages
 
 from inference_server import kserve
 from inference_server import registry as registry_module
+from inference_server.message_sizes import largest_request_bytes
 from inference_server.server import open_server
 from inference_server.settings import ServerSettings
+from zerofleet.contracts.naming import MAX_MESSAGE_BYTES
 from zerofleet.errors import ConfigurationError, ModelNotFound, Unavailable
 from zerofleet.evaluators.control import ModelControl
 from zerofleet.rpc.evaluation_client import EvaluationClient
@@ -396,10 +401,65 @@ async def test_a_champion_that_could_not_be_loaded_is_tried_again(follower, stor
     with capture_logs() as lines:
         store.write_champion(MODEL, 2, epoch=2, reason="test")
         await until(lambda: sum(line["event"] == "model.champion_refused" for line in lines) > 2)
-    levels = [line["log_level"] for line in lines if line["event"] == "model.champion_refused"]
-    assert levels == ["error", *["info"] * (len(levels) - 1)]
+    for event in ("model.refused", "model.champion_refused"):
+        levels = [line["log_level"] for line in lines if line["event"] == event]
+        assert levels == ["error", *["info"] * (len(levels) - 1)]
     loader.broken.clear()
     await until(lambda: served_by(follower) == [1, 2])
+
+
+async def test_the_predecessor_answers_after_a_restart_where_the_champion_cannot_be_loaded(
+    open_wire, publish, store, loader, positions, monkeypatch
+):
+    monkeypatch.setattr(registry_module, "CHAMPION_EVERY_S", 0.001)
+    monkeypatch.setattr(registry_module, "LOAD_AGAIN_S", 0.0)
+    publish(), publish()
+    for epoch, champion in ((1, 1), (2, 2)):
+        store.write_champion(MODEL, champion, epoch=epoch, reason="test")
+    loader.broken.add(2)
+    async with open_wire(starting=True) as wire:
+        with capture_logs() as lines:
+            await wire.server.plane.registry.serve_champions()
+            assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "1"
+            await until(lambda: sum(line["event"] == "model.refused" for line in lines) > 3)
+        assert {line["log_level"] for line in lines if line["event"] == "model.champion_refused"} == {"error", "info"}
+        loader.broken.clear()
+        await until(lambda: served_by(wire) == [1, 2])
+
+
+async def test_a_server_of_one_version_starts_with_the_champion_and_without_an_error(open_wire, publish, store):
+    publish(), publish()
+    for epoch, champion in ((1, 1), (2, 2)):
+        store.write_champion(MODEL, champion, epoch=epoch, reason="test")
+    async with open_wire(max_versions=1) as wire:
+        with capture_logs() as lines:
+            await wire.server.plane.registry.serve_champions()
+        assert served_by(wire) == [2]
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == []
+
+
+async def test_a_model_that_cannot_be_listed_holds_up_no_other(open_wire, publish, store, game, monkeypatch):
+    publish()
+    store.write_champion(MODEL, 1, epoch=1, reason="test")
+    private = f"{MODEL}_private"
+    publish_version(store, game, model=private)
+    listed = os.scandir
+
+    def refused(place):
+        if Path(place).name == private:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return listed(place)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    largest = largest_request_bytes(game, store)
+    assert largest < MAX_MESSAGE_BYTES
+    async with open_wire() as wire:
+        registry = wire.server.plane.registry
+        await registry.serve_champions()
+        assert registry.models() == [MODEL]
+        assert await registry.stored() == {MODEL: [1]}
+    with pytest.raises(Unavailable, match=f"cannot list .*{private}: Permission denied"):
+        store.versions(private)
 
 
 async def test_versions_that_a_caller_has_chosen_stay_after_a_promotion_until_a_load_without_versions(

@@ -48,11 +48,14 @@ class ModelStore(Protocol):
         ...
 
     def models(self) -> list[str]:
-        """Return the names of the stored models, sorted."""
+        """Return the names of the stored models, sorted. Raises `Unavailable`."""
         ...
 
     def versions(self, model: str) -> list[int]:
-        """Return the stored versions of a model, ascending; empty for an unknown model. They are not verified."""
+        """Return the stored versions of a model, ascending; empty for an unknown model. They are not verified.
+
+        Raises `Unavailable`.
+        """
         ...
 
     def directory(self, model: str, version: int) -> Path:

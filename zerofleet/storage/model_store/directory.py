@@ -19,7 +19,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -67,16 +67,11 @@ class DirectoryStore:
 
     def models(self) -> list[str]:
         """See `ModelStore`."""
-        if not self.root.is_dir():
-            return []
-        return sorted(entry.name for entry in self.root.iterdir() if is_model_name(entry.name) and entry.is_dir())
+        return sorted(_folders(self.root, is_model_name))
 
     def versions(self, model: str) -> list[int]:
         """See `ModelStore`."""
-        directory = self._model_directory(model)
-        if not directory.is_dir():
-            return []
-        return sorted(int(entry.name) for entry in directory.iterdir() if is_version(entry.name) and entry.is_dir())
+        return sorted(map(int, _folders(self._model_directory(model), is_version)))
 
     def directory(self, model: str, version: int) -> Path:
         """See `ModelStore`."""
@@ -342,6 +337,17 @@ class DirectoryStore:
             if error.errno in NOT_A_STORED_FILE:
                 raise CorruptModel(f"{path} cannot be read ({error.strerror}); {remedy}") from error
             raise Unavailable(f"cannot read {path}: {error.strerror}; check the disk and its permissions") from error
+
+
+def _folders(directory: Path, is_name: Callable[[str], bool]) -> list[str]:
+    """Return the folders with such names; none where there is no directory. Raises `Unavailable`."""
+    try:
+        with os.scandir(directory) as entries:
+            return [entry.name for entry in entries if is_name(entry.name) and entry.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise Unavailable(f"cannot list {directory}: {error.strerror}; check the disk and its permissions") from error
 
 
 def _copy(content: bytes | Path, out: IO[bytes]) -> None:
