@@ -21,6 +21,7 @@ from tritonclient.grpc import service_pb2_grpc
 
 from zerofleet.contracts.naming import (
     LEGAL_TENSOR,
+    MAX_MESSAGE_BYTES,
     MAX_REQUEST_ROWS,
     POLICY_TENSOR,
     STATE_TENSOR,
@@ -42,6 +43,7 @@ from zerofleet.rpc.security.tls import PLAIN, Tls
 __all__ = ["KServeEvaluator"]
 
 MAX_IN_FLIGHT = 64  # requests of one evaluator; further ones wait
+_HEAD_BYTES = 64 << 10  # names, shapes and values of a message
 MISSING_S = 2.0
 """Maximum time for which a version missing at one replica is requested from others."""
 
@@ -97,7 +99,8 @@ class KServeEvaluator(ChannelClient):
             raise InvalidRequest(f"model version {version} does not exist; versions begin at 1")
         if len(batch) == 0:
             return empty_evaluation(batch, version)
-        requests = [self._request(batch, start, version) for start in range(0, len(batch), self._max_rows)]
+        rows = min(self._max_rows, _rows_in_message(batch))
+        requests = [self._request(batch, slice(start, start + rows), version) for start in range(0, len(batch), rows)]
         if len(requests) == 1:
             replies = [await self._send(requests[0])]
         else:
@@ -106,8 +109,8 @@ class KServeEvaluator(ChannelClient):
         policy, value, *extra_heads = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         return Evaluation(policy, value, version, tuple(extra_heads))
 
-    def _request(self, batch: LeafBatch, start: int, version: int) -> Any:
-        states, legal = batch.states[start : start + self._max_rows], batch.legal[start : start + self._max_rows]
+    def _request(self, batch: LeafBatch, rows: slice, version: int) -> Any:
+        states, legal = batch.states[rows], batch.legal[rows]
         request = kserve.ModelInferRequest(model_name=self._model, model_version=str(version))
         if self._priority is not Priority.DEFAULT:
             request.parameters[PRIORITY_PARAMETER].uint64_param = self._priority
@@ -140,6 +143,16 @@ class KServeEvaluator(ChannelClient):
         if isinstance(error, Overloaded | Unavailable):
             return self._retry_s
         return self._missing_s if isinstance(error, ModelNotFound) else 0.0
+
+
+def _rows_in_message(batch: LeafBatch) -> int:
+    """Return the number of positions, at least 1, for which request and answer fit into a message.
+
+    An answer has an entry of at most 4 bytes for each listed action in the policy and in each extra head.
+    """
+    listed = batch.legal.shape[1]
+    asked, answered = batch.states.shape[1] + 2 * listed, 4 * listed * (1 + batch.extra_heads)
+    return max(1, (MAX_MESSAGE_BYTES - _HEAD_BYTES) // int(max(asked, answered, 1)))
 
 
 def _read_reply(reply: Any, request: Any) -> list[np.ndarray]:
