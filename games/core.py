@@ -86,6 +86,7 @@ class GameSpec:
     rules_version: int
     """Version, incremented if and only if the rules or the meaning of an action change."""
     num_players: int
+    """P: 2 to 127."""
     num_actions: int
     max_legal: int
     """L: upper bound on the number of legal actions in any position."""
@@ -213,7 +214,8 @@ def make(name: str, /, **parameters: Any) -> Game:
         raise InvalidParameters(f"{name} has no parameter {', '.join(unknown)}; expected {', '.join(defaults) or 'none'}")
     choices = _CHOICES.get(cls, {})
     game: Game = cls(**{key: converted(name, key, value, defaults[key], choices) for key, value in parameters.items()})
-    game.spec()
+    if getattr(game.spec(), "num_players", None) == 1:  # the other bounds of law 8 are left to `check_game`
+        raise InvalidParameters(f"{game} has one player; games have at least two, as strength is measured against an opponent")
     return game
 
 

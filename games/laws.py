@@ -68,7 +68,7 @@ def checked_spec(game: Game) -> GameSpec:
         broken(game, 8, f"no rule for {', '.join(missing)}; define it under @rule({type(game).__name__})")
     bounds = {
         "rules_version": (spec.rules_version, 1, 2**31 - 1),
-        "num_players": (spec.num_players, 1, 127),
+        "num_players": (spec.num_players, 2, 127),
         "num_actions": (spec.num_actions, 1, 2**15 - 1),
         "max_legal": (spec.max_legal, 1, spec.num_actions),
         "state_size": (spec.state_size, 1, 2**31 - 1),

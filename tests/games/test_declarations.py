@@ -118,6 +118,14 @@ def test_a_specification_of_wrong_types_breaks_law_8(wrong: dict[str, Any], said
         games.check_game(TicTacToe(), games=1)
 
 
+def test_a_game_of_one_player_is_refused_by_name_and_breaks_law_8(monkeypatch: pytest.MonkeyPatch) -> None:
+    _specify(monkeypatch, lambda spec: replace(spec, num_players=1))
+    with pytest.raises(games.InvalidParameters, match=r"TicTacToe\(.*\) has one player; games have at least two"):
+        games.make("tic_tac_toe")
+    with pytest.raises(games.GameContractError, match=r"spec\(\).num_players is 1; it must be between 2 and 127"):
+        games.check_game(TicTacToe(), games=1)
+
+
 def test_a_spec_that_returns_nothing_breaks_law_8(monkeypatch: pytest.MonkeyPatch) -> None:
     _specify(monkeypatch, lambda spec: None)
     with pytest.raises(games.GameContractError, match=r"spec\(\) returned None; it must return a GameSpec"):
