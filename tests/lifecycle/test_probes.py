@@ -211,3 +211,27 @@ async def test_closing_the_probes_closes_open_connections():
         await server.aclose()
     assert await cut_off(reader)
     writer.close()
+
+
+@pytest.mark.parametrize("request_", [b"", b"GET /endless HTTP/1.1\r\n\r\n"], ids=["unfinished request", "waiting handler"])
+def test_an_orderly_stop_with_an_open_connection_reports_no_error(request_):
+    reported = []
+    begun = asyncio.Event()
+
+    async def endless() -> Answer:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def serve_and_stop() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+        server = await ProbeServer({"/endless": endless}).start("127.0.0.1", 0)
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(request_)
+            async with asyncio.timeout(20):
+                await (begun.wait() if request_ else until_open(server, 1))
+                await server.aclose()
+        assert server.connections == 0
+
+    asyncio.run(serve_and_stop())  # its end cancels the tasks that still run
+    assert reported == []

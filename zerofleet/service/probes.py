@@ -69,6 +69,7 @@ class ProbeServer:
         self._tokens = {path: _digest(token.encode()) for path, token in (tokens or {}).items() if token}
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.StreamWriter, str | None] = {}  # address of each, oldest first
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, path: str, handler: Handler, *, token: str | None = None) -> None:
         """Serve a further path, with its bearer token where it is protected."""
@@ -82,7 +83,7 @@ class ProbeServer:
         Cancellation: the port is closed.
         """
         try:
-            self._server = await asyncio.start_server(self._serve, host, port, limit=MAX_REQUEST_BYTES)
+            self._server = await asyncio.start_server(self._accept, host, port, limit=MAX_REQUEST_BYTES)
         except OSError as error:
             text = f"metrics address {host}:{port} cannot be used: {error.strerror}; set metrics_port to a free one, or 0"
             raise ConfigurationError(text) from error
@@ -102,14 +103,23 @@ class ProbeServer:
         """Stop listening and abort open connections. Cancellation: it has stopped."""
         if self._server is not None:
             self._server.close()
-            for writer in self._open:
-                writer.transport.abort()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            for writer in list(self._open):  # of tasks that were cancelled before their first step
+                self._drop(writer)
             await self._server.wait_closed()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection in a task of this class: streams of Python 3.11 log the cancellation of theirs as an error."""
         if len(self._open) >= MAX_CONNECTIONS:
             self._drop(self._dispensable())
         self._open[writer] = _address_of(writer)
+        task = asyncio.create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 request = await _read(reader)
