@@ -16,6 +16,7 @@ import pytest
 
 import games
 from games import conformance, core, notation
+from games.conformance_notation import PARSED, notation_fault
 from games.core import GameSpec, State, Symmetry, register, rule
 from games.kit.bits import set_bit
 from games.kit.cells import Cell
@@ -61,6 +62,8 @@ class FaultySum(NamedTuple):
     def parse_action(self, state: State, text: str) -> int:
         if self.fault == 72:
             return int(text) if text.isdigit() else 1
+        if self.fault == 79 and text == "1":
+            return 2
         if self.fault == 73:
             return int(text)
         if self.fault == 74:
@@ -273,7 +276,7 @@ def test_a_lawful_game_passes() -> None:
         (61, "under 'same' the legal actions become [0, 2], but the image has [1, 2]"),
         (63, "the symmetry 'same' is the identity; leave it out"),
         (64, "the symmetries 'same' and 'same' are equal; leave one out"),
-        (70, "action 1 is written 'x', which is parsed as 2"),
+        (70, "the actions 1 and 2 are both written 'x'"),
         (71, "changed the state"),
         (72, "the text 'no such move!' was parsed as action 1"),
         (73, "raised ValueError"),
@@ -282,6 +285,7 @@ def test_a_lawful_game_passes() -> None:
         (76, "action 1 is written 'add 1'; expected text without space and comma, which separate moves"),
         (77, "draw returned None; expected text"),
         (78, "' was parsed as action "),
+        (79, "action 1 is written '1', which is parsed as 2"),
         (80, "the name 'Faulty Sum' must consist of lower-case letters"),
         (81, "rejected its parameters as text"),
         (82, "spec().rules_version is 0; it must be between 1 and"),
@@ -301,6 +305,46 @@ def test_a_broken_law_is_named_by_both_forms(fault: int, said: str, thorough: bo
     assert said in text
     law = int(text.partition("breaks law ")[2].partition(" ")[0])
     assert conformance.LAWS[law] in text
+
+
+@pytest.mark.parametrize("count", [PARSED, PARSED + 1, 3_000])
+def test_every_action_is_named_and_at_most_64_from_the_first_to_the_last_are_parsed(count: int) -> None:
+    game = _ManyNames()
+    assert notation_fault(game, np.zeros(1), range(count)) is None  # type: ignore[arg-type]
+    assert game.named == list(range(count))
+    parsed = [int(text) for text in game.parsed if text.isdigit()]
+    assert len(parsed) == min(count, PARSED)
+    assert (parsed[0], parsed[-1]) == (0, count - 1)
+    assert max(np.diff(parsed)) - min(np.diff(parsed)) <= 1
+    assert "no such move!" in game.parsed
+
+
+def test_two_actions_of_one_name_are_a_fault_among_many_that_are_not_parsed() -> None:
+    game = _ManyNames(names={1_000: "same", 2_001: "same"})
+    fault = notation_fault(game, np.zeros(1), range(3_000))  # type: ignore[arg-type]
+    assert fault == "the actions 1000 and 2001 are both written 'same'"
+
+
+class _ManyNames:
+    """Notation of a game with many actions, which records its calls."""
+
+    def __init__(self, names: dict[int, str] | None = None) -> None:
+        self.names = names or {}
+        self.named: list[int] = []
+        self.parsed: list[str] = []
+
+    def action_name(self, state: State, action: int) -> str:
+        self.named.append(action)
+        return self.names.get(action, str(action))
+
+    def parse_action(self, state: State, text: str) -> int:
+        self.parsed.append(text)
+        if not text.isdigit():
+            raise games.IllegalMove(text)
+        return int(text)
+
+    def draw(self, state: State) -> str:
+        return "board"
 
 
 def test_the_error_shows_the_moves_and_the_picture() -> None:
