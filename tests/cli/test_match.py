@@ -57,7 +57,7 @@ def test_the_match_table_shows_seats_points_interval_and_elo(zerofleet, tmp_path
         (("random", "random"), "cannot play itself"),
         (("random", "bob"), "no agent is called 'bob'"),
         (("champion", "random"), "there is no run of tic_tac_toe"),
-        (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
+        (("random", "perfect", "--opening-plies", "9"), "use fewer plies (--opening-plies, "),
         (("random", "perfect", "--games", "0"), "want 1 or more"),
         (("random", "perfect", "--simulations", "8"), "--simulations: no player is a model; an agent with a search"),
         (("random", "perfect", "--search", "c=2"), "--search: no player is a model; an agent with a search"),

@@ -143,7 +143,7 @@ def test_duels_are_written_as_csv_and_ratings_are_drawn(zerofleet, tmp_path):
         (("random", "perfect", "--plot", "none/ratings.svg"), "none/ratings.svg cannot be written"),
         (("random", "perfect", "--csv", "none/duels.csv"), "none/duels.csv cannot be written"),
         (("random", "perfect", "--openings", "none.txt"), "openings cannot be read"),
-        (("random", "perfect", "--opening-plies", "9"), "use fewer plies"),
+        (("random", "perfect", "--opening-plies", "9"), "use fewer plies (--opening-plies, "),
         (("random", "perfect", "--simulations", "8"), "--simulations: no player is a model; an agent with a search"),
         (("random", "perfect", "--search", "c=2"), "--search: no player is a model; an agent with a search"),
     ],
@@ -199,7 +199,7 @@ def test_printed_openings_can_be_read_from_a_file(zerofleet, tmp_path):
     assert (said["opening_plies"], said["openings"]) == (None, "openings.txt")
     everything = zerofleet("openings", "tic_tac_toe", "--plies", "1")
     assert "has only 9 different openings of 1 plies" in everything.err
-    assert "use fewer plies" in zerofleet("openings", "tic_tac_toe", "--plies", "9").err
+    assert "use fewer --plies" in zerofleet("openings", "tic_tac_toe", "--plies", "9").err
 
 
 def test_agents_are_listed_with_the_games_they_play(zerofleet):

@@ -32,7 +32,7 @@ def openings(
     game = chosen_game(game_name, parameters)
     drawn = list(itertools.islice(draw_openings(game, plies=plies, seed=seed), count))
     if not drawn:
-        raise InvalidRequest(f"every opening of {plies} plies ends the game; use fewer plies")
+        raise InvalidRequest(f"every opening of {plies} plies ends the game; use fewer --plies")
     if len(drawn) < count:
         screen.note(f"{game_name} has only {len(drawn)} different openings of {plies} plies")
     about = title_of(game_name, parameters_text(game))

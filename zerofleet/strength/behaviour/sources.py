@@ -106,7 +106,7 @@ def _openings(sitting: Sitting, settings: MatchSettings, seed: int, seeds: Seque
         return [Opening(dealt, ()) for dealt in seeds]
     drawn = list(islice(draw_openings(sitting.game, plies=sitting.opening_plies, seed=seed), sitting.games))
     if not drawn:
-        raise InvalidRequest(f"every opening of {sitting.opening_plies} plies ends the game; use fewer plies")
+        raise InvalidRequest(f"every opening of {sitting.opening_plies} plies ends the game; use fewer --opening-plies")
     if len(drawn) < sitting.games and sitting.repeats(settings):
         raise InvalidRequest(
             f"there are {len(drawn):,} different openings of {sitting.opening_plies} plies, and players without a random "

@@ -159,7 +159,10 @@ class MatchTerms:
                 drawn = True
                 yield opening
             if not drawn:
-                raise InvalidRequest(f"every opening of {self.opening_plies} plies ends the game; use fewer plies")
+                raise InvalidRequest(
+                    f"every opening of {self.opening_plies} plies ends the game; use fewer plies (--opening-plies, in Python "
+                    "opening_plies)"
+                )
             if self.must_differ:
                 return
 
