@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,8 +13,6 @@ from games import core
 from games.core import GameSpec, make
 from zerofleet.contracts.naming import is_version, model_name, parse_version, require_model_name
 from zerofleet.errors import InvalidRequest
-
-assert games
 
 
 class Odd(NamedTuple):
@@ -27,9 +27,23 @@ class Odd(NamedTuple):
         return GameSpec(**{**{f: getattr(any_spec, f) for f in GameSpec.__slots__}, "name": "naming_test_game"})
 
 
+class Alike(NamedTuple):
+    """A game whose parameters have names that begin alike."""
+
+    size: int = 1
+    size2: int = 1
+    size2_b: int = 1
+    text: str = "x"
+    b: int = 1
+
+    def spec(self) -> GameSpec:
+        return replace(make("tic_tac_toe").spec(), name="alike")
+
+
 @pytest.fixture(autouse=True)
 def _known(monkeypatch):
     monkeypatch.setitem(core._CLASSES, "naming_test_game", Odd)
+    monkeypatch.setitem(core._CLASSES, "alike", Alike)
 
 
 def test_a_game_with_its_defaults_gives_its_name_to_the_model():
@@ -53,6 +67,36 @@ def test_what_does_not_fit_is_cut_and_still_told_apart():
     assert len(set(names)) == len(names)
     for name in names:
         assert require_model_name(name) == name
+
+
+def test_names_that_could_be_read_as_other_parameters_are_told_apart():
+    numbers, texts = (1, 2, 3, 22, 23), ("x", "", "x_b2", "x_b", "x_b2_b3", "b2")
+    games_ = [Alike(*values) for values in itertools.product(numbers, numbers, numbers, texts, numbers)]
+    names = [model_name(game) for game in games_]
+    assert len(set(names)) == len(names)
+    assert model_name(Alike(size=23)).startswith("alike_size23_")
+    assert model_name(Alike(size2=3)) == "alike_size23"
+    assert model_name(Alike(size=5, b=2)) == "alike_size5_b2"
+    assert all(require_model_name(name) == name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("game", "name"),
+    [
+        (make("tic_tac_toe", encoding="one_hot"), "tic_tac_toe_encodingone_hot"),
+        (make("take_six", rows=5, row_choice="after"), "take_six_rows5_row_choiceafter"),
+        (make("chinese_checkers", players=3, places=True), "chinese_checkers_players3_placestrue_784ff477"),
+    ],
+)
+def test_names_of_stored_models_do_not_change(game, name):
+    assert model_name(game) == name
+
+
+def test_no_parameter_of_a_built_in_game_is_read_as_another():
+    built_in = [game for game in map(make, games.available()) if type(game).__module__.startswith("games.")]
+    assert built_in
+    for game in built_in:
+        assert not [pair for pair in itertools.permutations(game._asdict(), 2) if pair[1].startswith(pair[0])]
 
 
 @pytest.mark.parametrize("name", ["", "../az", "az/../az", "az\0", "Az", "a-z", "\u0430z", "1az", "_az", "a" * 64, "az\n"])

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 from zerofleet.errors import InvalidRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from games.core import Game
 
 __all__ = [
@@ -60,8 +62,8 @@ _HASH_DIGITS = 8
 def model_name(game: Game) -> str:
     """Return the model name of a game: its name and every non-default parameter, without those that change the scores alone.
 
-    Names are unique per set of parameters: a name that is too long or has characters outside `a-z0-9_` is truncated and
-    ends in a hash of the full name.
+    Names are unique per set of parameters: a name that is too long, has characters outside `a-z0-9_`, or could be read as
+    other parameters is truncated and ends in a hash of the parameters.
     """
     from games.positions import changed_parameters, model_parameters  # noqa: PLC0415 - with numba: streams do without
 
@@ -69,11 +71,30 @@ def model_name(game: Game) -> str:
     named = model_parameters(game)
     changed = {key: value for key, value in changed_parameters(game).items() if key in named}
     plain = "_".join([name, *(f"{key}{value}" for key, value in changed.items())])
-    if _MODEL_NAME.fullmatch(plain):
+    full = plain
+    if _is_ambiguous(plain, changed, named, begin=len(name) + 1):
+        full = repr(changed)
+    elif _MODEL_NAME.fullmatch(plain):
         return plain
-    digest = hashlib.sha256(plain.encode()).hexdigest()[:_HASH_DIGITS]
+    digest = hashlib.sha256(full.encode()).hexdigest()[:_HASH_DIGITS]
     cut = re.sub(r"[^a-z0-9_]", "_", plain.lower())[: 63 - _HASH_DIGITS - 1]
     return f"{cut}_{digest}"
+
+
+def _is_ambiguous(plain: str, changed: Mapping[str, str], parameters: Iterable[str], *, begin: int) -> bool:
+    """Return whether another parameter could begin where a changed one does, or within its value.
+
+    With `size` and `size2`, `size23` would be 23 for the one or 3 for the other.
+    """
+    for key, value in changed.items():
+        at = begin + len(key)
+        begin = at + len(value) + 1
+        for other in parameters:
+            if other != key and other.startswith(key) and plain.startswith(other, at - len(key)):
+                return True
+            if any(plain.startswith(f"_{other}", inside) for inside in range(at, begin - 1)):
+                return True
+    return False
 
 
 def head_tensor(index: int) -> str:
