@@ -9,6 +9,7 @@ from rich.console import Console
 
 from games.core import make
 from games.positions import replay
+from games.tic_tac_toe import TicTacToe
 from zerofleet.cli.play.session import Session
 from zerofleet.errors import Unavailable
 from zerofleet.evaluators.uniform import UniformEvaluator
@@ -140,6 +141,40 @@ def test_a_resigned_game_takes_no_moves_until_it_is_taken_back():
     assert "You resign against O (first)." in shown
     assert "you have resigned; undo, again or quit" in shown
     assert session.moves == [4, 0, 2, 1]
+
+
+COMMAND_NAMES = ("q", "undo", "hint", "moves", "again", "resign", "save", "help", "quit")
+
+
+@pytest.fixture
+def _moves_named_like_commands(monkeypatch):
+    monkeypatch.setattr(TicTacToe, "action_name", lambda game, state, action: COMMAND_NAMES[action])
+
+
+@pytest.mark.usefixtures("_moves_named_like_commands")
+@pytest.mark.parametrize("name", COMMAND_NAMES)
+def test_a_legal_move_goes_before_the_command_of_its_name(name):
+    _, session = sit([name])
+    assert session.moves[0] == COMMAND_NAMES.index(name)
+
+
+@pytest.mark.usefixtures("_moves_named_like_commands")
+def test_a_command_named_like_a_legal_move_is_written_in_another_case():
+    _, session = sit(["again", "UNDO", "QUIT", "hint"])
+    assert session.moves == []
+    shown, _ = sit(["HELP"])
+    assert "UNDO is then the command, undo the move" in shown
+    assert "Ctrl-D" in shown
+
+
+@pytest.mark.usefixtures("_moves_named_like_commands")
+def test_a_command_named_like_a_move_that_is_no_longer_legal_is_the_command():
+    _, session = sit(["undo", "undo"])  # the first one is a move, played
+    assert session.moves == []
+    _, session = sit(["again", "RESIGN", "undo", "undo"])  # a resigned game takes no moves: the first one is the command
+    assert session.moves == [4, 0, 1, 2]
+    _, session = sit(["quit", "quit", "hint"])
+    assert session.moves == [8, 0]
 
 
 def test_a_position_is_set_up_by_its_moves_and_the_others_answer():

@@ -33,7 +33,7 @@ __all__ = ["Adviser", "Opponent", "Session"]
 
 HINTS = 5
 COMMANDS = {
-    "MOVE": "play it",
+    "MOVE": "play it, also where a command has the same name in the same case; UNDO is then the command, undo the move",
     "undo": "take back your last move and the reply",
     "hint": "show the best moves with their evaluation",
     "moves": "list the legal moves",
@@ -41,7 +41,7 @@ COMMANDS = {
     "resign": "give up the game",
     "save FILE": "write game, seat and moves to a JSON file",
     "help or ?": "show this list",
-    "quit": "leave the game",
+    "quit": "leave the game, as exit, q and Ctrl-D do",
 }
 
 
@@ -110,7 +110,7 @@ class Session:
                 typed = ask("undo, again or quit> " if over else "your move> ").strip()
             except EOFError:
                 return
-            if typed.lower() in {"quit", "exit", "q"}:
+            if typed.lower() in {"quit", "exit", "q"} and not self._is_move(typed):
                 return
             if typed:
                 self._obey(typed)
@@ -134,12 +134,13 @@ class Session:
             "again": self._again,
             "resign": self._resign,
         }
+        is_move = self._is_move(typed)
         command = commands.get(typed.lower())
-        if command is not None:
+        if command is not None and not is_move:
             command()
             return
         word, _, rest = typed.partition(" ")
-        if word.lower() in ("save", "setup"):
+        if word.lower() in ("save", "setup") and not is_move:
             (self._save if word.lower() == "save" else self._set_up)(rest.strip())
             return
         if self._resigned:
@@ -153,6 +154,10 @@ class Session:
             return
         self.moves.append(action)
         self._continue()
+
+    def _is_move(self, typed: str) -> bool:
+        """Return whether a text is the name of a legal move, which goes before the command of that name in the same case."""
+        return not self._resigned and typed in legal_names(self._game, self._state())
 
     def _continue(self) -> None:
         """Play the other seats until the user's turn or the end of the game, then show the position."""
