@@ -33,7 +33,7 @@ from zerofleet.contracts.manifests import Golden, Manifest, NetworkDict, check_g
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
 from zerofleet.contracts.naming import LEGAL_TENSOR, STATE_TENSOR, model_name
 from zerofleet.contracts.priorities import Priority
-from zerofleet.errors import CorruptModel, Diverged
+from zerofleet.errors import CorruptModel, Diverged, UnfitModel
 from zerofleet.presets import NetworkSettings
 from zerofleet.storage.model_store import ModelStore
 
@@ -124,19 +124,16 @@ def export_served(
 ) -> int:
     """Publish a model and return its version.
 
-    Raises `Diverged` for weights that are not finite, `CorruptModel` for such evaluations, for outputs of a wrong form and
-    for a model without weights, `Unavailable` for a failed write.
+    Raises `Diverged` for weights that are not finite, `UnfitModel` for such evaluations, for outputs of a wrong form and
+    for a model without weights; `CorruptModel` and `Unavailable` for a fault of the store.
     """
     if not served.weights:
-        raise CorruptModel("the model has no weights, which no reader accepts; return the learner's arrays from `arrays`")
+        raise UnfitModel("the model has no weights, which no reader accepts; return the learner's arrays from `arrays`")
     if broken := [name for name, tensor in served.weights.items() if not tensor.isfinite().all()]:
         raise Diverged(f"weights {', '.join(broken[:3])} are not finite; the network is not exported")
     scripted = script(served.module)
     manifest = _manifest(game, served, lineage)
-    require_golden(manifest, remedy="correct the forward of the exported module")
-    states, legal, _, _ = manifest.golden.arrays()
-    policy, value, *extra_heads = _answers(scripted, states, legal)
-    check_golden(manifest, policy, value, extra_heads)
+    _require_sound(scripted, manifest)
     archive = io.BytesIO()
     torch.jit.save(scripted, archive)
     files: dict[str, bytes | Path] = {
@@ -156,7 +153,7 @@ def script(module: torch.nn.Module) -> torch.jit.ScriptModule:
     may fail while another thread formats a traceback, which parses source as well. It is repeated then.
     """
     if module.training:
-        raise CorruptModel("in training mode an evaluation would depend on the rest of its batch; call eval() before export")
+        raise UnfitModel("in training mode an evaluation would depend on the rest of its batch; call eval() before export")
     for _ in range(PARSING_ATTEMPTS - 1):
         try:
             return _scripted(module)
@@ -236,6 +233,17 @@ def _manifest(game: Game, served: Served, lineage: Lineage) -> Manifest:
         golden=Golden.of(states, legal, policy, value, extra_heads),
         torch=torch.__version__,
     )
+
+
+def _require_sound(scripted: torch.nn.Module, manifest: Manifest) -> None:
+    """Raise `UnfitModel` unless the golden positions have valid outputs, and the script has the same."""
+    try:
+        require_golden(manifest, remedy="correct the forward of the exported module")
+        states, legal, _, _ = manifest.golden.arrays()
+        policy, value, *extra_heads = _answers(scripted, states, legal)
+        check_golden(manifest, policy, value, extra_heads)
+    except CorruptModel as error:
+        raise UnfitModel(str(error)) from error
 
 
 def _answers(module: torch.nn.Module, states: np.ndarray, legal: np.ndarray) -> list[np.ndarray]:

@@ -33,7 +33,7 @@ from trainer.start import open_training
 from trainer.training import Training
 from trainer.window import SampleWindow
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import ConfigurationError, CorruptModel, Diverged, Unavailable, ZerofleetError
+from zerofleet.errors import ConfigurationError, CorruptModel, Unavailable, UnfitModel, ZerofleetError
 from zerofleet.presets.warm_start import game_of
 from zerofleet.rpc.gatekeeper_client import GatekeeperClient
 from zerofleet.rpc.security.credentials import plain
@@ -246,7 +246,7 @@ class Conductor:
     async def _publish(self) -> None:
         try:
             version = await self._in_thread(self._training.publish_candidate)
-        except Diverged:  # of a warm start: no step follows that would mend the weights
+        except UnfitModel:  # of a warm start: no step follows that would mend the model
             raise
         except (Unavailable, CorruptModel) as error:  # the disk is full, or a file of the store is not what it should be
             log.error("candidate.not_published", error=str(error), advice="the trainer retries")

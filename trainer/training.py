@@ -21,7 +21,7 @@ from trainer.settings import TrainerSettings
 from trainer.traces import CandidateTraces
 from zerofleet.contracts.heads import AUXILIARY_HEADS, EXTRA_HEADS
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import CorruptModel, Unavailable
+from zerofleet.errors import CorruptModel, Unavailable, UnfitModel
 from zerofleet.storage.crash_points import crash_point
 from zerofleet.storage.model_store import ModelStore
 from zerofleet.telemetry import metrics
@@ -199,7 +199,8 @@ class Training:
     def publish_candidate(self) -> int:
         """Export what was learned, write a checkpoint, and return the version; 0 when the model was unfit for export.
 
-        Raises `Unavailable` for a failed write: the candidate stays due; `CorruptModel` when the first version is unfit.
+        Raises `Unavailable` for a failed write and `CorruptModel` for a damaged file of the store: the candidate stays due.
+        Raises `UnfitModel` when the first version is unfit.
         """
         began = time.monotonic()
         try:
@@ -208,7 +209,7 @@ class Training:
                 version = self.publish(self.learner.export() if self.learner.state.samples_trained else self._untrained())
                 export.published(version)
             self._traced = []
-        except CorruptModel as error:
+        except UnfitModel as error:
             if self.warm_starting:
                 raise  # no other version can be served
             log.error("candidate.unfit", step=self.learner.state.step, error=str(error))
@@ -225,7 +226,7 @@ class Training:
         return self.learner.snapshot()
 
     def publish(self, served: Served) -> int:
-        """Export a model and return its version. Raises `CorruptModel`, `Unavailable`."""
+        """Export a model and return its version. Raises as `export_served` does."""
         parent = self.accounts.candidate_version
         version = self._export(
             self.store,

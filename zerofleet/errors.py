@@ -4,7 +4,8 @@
     ├── InvalidRequest            malformed request
     ├── ModelNotFound             model or version neither served nor stored
     ├── CorruptModel              model files missing, changed, foreign or not finite
-    │   ├── Diverged              weights in training that are no longer finite
+    │   ├── UnfitModel            model in training that cannot be exported
+    │   │   └── Diverged          weights in training that are no longer finite
     │   └── VersionSkew           model or record of another game, rules, encoder or schema version
     ├── RecordRejected(reason)    invalid or unreadable game record; `reason` is a short metric label
     ├── ReaderFailed              process for reading games that fails again and again
@@ -37,6 +38,7 @@ __all__ = [
     "RunDirectoryError",
     "StaleEpoch",
     "Unavailable",
+    "UnfitModel",
     "VersionSkew",
     "ZerofleetError",
     "first_error",
@@ -59,7 +61,11 @@ class CorruptModel(ZerofleetError):
     """Model whose files are missing, truncated, changed or not finite; it is never served."""
 
 
-class Diverged(CorruptModel):
+class UnfitModel(CorruptModel):
+    """Model in training that cannot be exported by a fault of its own; a repetition does not help, as it may with a store."""
+
+
+class Diverged(UnfitModel):
     """Network in training whose weights, gradients or evaluations are no longer finite; the text names the setting to lower."""
 
 

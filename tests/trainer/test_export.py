@@ -21,7 +21,7 @@ from trainer.export import Lineage, Served, export_network, export_served, trito
 from trainer.network import new_network
 from zerofleet.contracts.manifests import check_golden
 from zerofleet.contracts.naming import model_name
-from zerofleet.errors import CorruptModel
+from zerofleet.errors import UnfitModel
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_another_fault_of_the_interpreter_is_not_repeated(network, monkeypatch):
 def test_a_network_that_is_not_finite_is_not_exported(store, game, network, small, bad):
     with torch.no_grad():
         network.value.out.bias[0] = bad
-    with pytest.raises(CorruptModel, match=r"value\.out\.bias"):
+    with pytest.raises(UnfitModel, match=r"value\.out\.bias"):
         export_network(store, game, network, small, lineage=Lineage())
     assert store.versions("tic_tac_toe") == []
 
@@ -121,7 +121,7 @@ class Answers(torch.nn.Module):
 def test_a_module_with_outputs_of_a_wrong_form_is_not_exported(store, game, policy, value, said):
     module = Answers(policy, value).eval()
     served = Served(module, {"weight": torch.zeros(1)}, {"kind": "answers"})
-    with pytest.raises(CorruptModel, match=said):
+    with pytest.raises(UnfitModel, match=said):
         export_served(store, game, served, lineage=Lineage())
     assert store.versions("tic_tac_toe") == []
     right = Answers([1.0], [0.5, -0.5]).eval()
@@ -130,7 +130,7 @@ def test_a_module_with_outputs_of_a_wrong_form_is_not_exported(store, game, poli
 
 def test_a_model_without_weights_is_not_exported(store, game):
     served = Served(Answers([1.0], [0.5, -0.5]).eval(), {}, {"kind": "answers"})
-    with pytest.raises(CorruptModel, match=r"no weights.*return the learner's arrays"):
+    with pytest.raises(UnfitModel, match=r"no weights.*return the learner's arrays"):
         export_served(store, game, served, lineage=Lineage())
     assert store.versions("tic_tac_toe") == []
 

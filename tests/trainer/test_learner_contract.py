@@ -15,7 +15,7 @@ from trainer.learners.game_by_game import Outcome
 from trainer.learners.td_lambda import learner as td_learner
 from trainer.learners.td_lambda.learner import TdLambda
 from trainer.settings import TrainerSettings
-from zerofleet.errors import CorruptModel, LearnerContractError
+from zerofleet.errors import LearnerContractError, UnfitModel
 
 RECORDS = play(12)
 
@@ -92,7 +92,7 @@ def has_a_candidate_that_is_unfit(monkeypatch):
 
     def exporting(self):
         if self.state.step:
-            raise CorruptModel("broken on purpose")
+            raise UnfitModel("broken on purpose")
         return export(self)
 
     monkeypatch.setattr(TdLambda, "export", exporting)

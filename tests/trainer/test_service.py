@@ -340,6 +340,22 @@ async def test_an_averaged_network_that_is_not_finite_is_not_published(tmp_path,
         assert not trainer.task.done()
 
 
+async def test_a_candidate_of_a_damaged_store_stays_due_and_is_published_once_the_store_is_mended(
+    tmp_path, record, monkeypatch
+):
+    monkeypatch.setattr(service_module, "RETRY_S", 0.0)
+    stream, counter = MemoryStream(), tmp_path / "models" / MODEL / ".last_version"
+    async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
+        assert (await trainer.submitted())[0] == 1
+        counter.write_text("")
+        with structlog.testing.capture_logs() as logged:
+            await publish(stream, record, range(12))
+            await until(lambda: [line for line in logged if line["event"] == "candidate.not_published"])
+        assert not [line for line in logged if line["event"] == "candidate.unfit"]
+        counter.write_text("1")
+        assert (await trainer.submitted())[0] == 2
+
+
 async def test_weights_of_a_warm_start_that_are_not_finite_end_the_trainer(tmp_path, record):
     stream, settings = MemoryStream(), settings_of(tmp_path, warm_start={"games": 10, "agents": "random"})
 

@@ -13,7 +13,7 @@ from trainer.settings import TrainerSettings
 from trainer.start import open_training
 from zerofleet.contracts.records import encode_record
 from zerofleet.contracts.records.samples import random_game
-from zerofleet.errors import CorruptModel
+from zerofleet.errors import UnfitModel
 from zerofleet.search import EXTERNAL
 from zerofleet.storage.streams import Delivery
 
@@ -128,13 +128,13 @@ def test_games_without_samples_also_end_the_warm_start(tmp_path):
 def test_an_unfit_first_version_ends_the_process(tmp_path):
     training = open_training(settings_of(tmp_path), make("tic_tac_toe"), export=_refuse)
     take(training, range(GAMES), taught=False)
-    with pytest.raises(CorruptModel):
+    with pytest.raises(UnfitModel):
         training.publish_candidate()
     training.replay.close()
 
 
 def _refuse(*_, **__):
-    raise CorruptModel("weights are not finite")
+    raise UnfitModel("weights are not finite")
 
 
 def test_games_of_models_are_refused_before_the_first_version(tmp_path):

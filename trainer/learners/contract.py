@@ -190,7 +190,7 @@ class Learning(Protocol):
         ...
 
     def export(self) -> Served:
-        """Return the candidate: what has been learned, ready for export. The window may be empty."""
+        """Return the candidate: what has been learned, ready for export. The window may be empty. Raises `UnfitModel`."""
         ...
 
     def snapshot(self) -> Served:
