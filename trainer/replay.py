@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import structlog
@@ -72,18 +71,14 @@ class Replay:
         self._needed_from = deque[int](maxlen=KEPT_CHECKPOINTS)  # first games of the last checkpoints; used likewise
 
     @classmethod
-    def open(cls, directory: Path, window: Window[Any], marks: Sequence[Mark] = (), *, kept_games: int = 0) -> Self:
-        """Open the store in `directory` for writing and fill the window.
+    def open(cls, games: GameLog, window: Window[Any], marks: Sequence[Mark] = (), *, kept_games: int = 0) -> Self:
+        """Fill the window from a log that is open for writing.
 
         `marks` are those of the last checkpoint; `window` begins with the samples of the first one. Raises `RunDirectoryError`
-        when another process writes there, or when games counted by the checkpoint are missing.
+        when games counted by the checkpoint are missing.
         """
-        replay = cls(window, GameLog.open(directory, writer=True), marks, kept_games=kept_games)
-        try:
-            replay._fill(resumed=bool(marks))
-        except BaseException:
-            replay.close()
-            raise
+        replay = cls(window, games, marks, kept_games=kept_games)
+        replay._fill(resumed=bool(marks))
         return replay
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ from trainer.training import Training
 from zerofleet.contracts.naming import model_name
 from zerofleet.presets.learners import declared
 from zerofleet.service.allocator import keep_freed_memory
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.run_paths import RunPaths
 
 __all__ = ["open_training"]
@@ -52,24 +53,24 @@ def open_training(
     keep_freed_memory()
     checkpoints = paths.replay / "checkpoints"
     kind = learner_class(settings.train.learner)
-    loaded = load_latest(checkpoints, kind.unpack)
-    accounts: Accounts = loaded[0].accounts if loaded else Accounts()
-    marks = [Mark(*mark) for mark in accounts.marks]
-    store = settings.open_store()
-    learner = kind.open(
-        game,
-        settings,
-        first=marks[0].samples if marks else 0,
-        device=device or choose_device(settings.device),
-        ranks=ranks,
-    )
-    replay = Replay.open(paths.replay, learner.window, marks, kept_games=settings.keep_games)
+    games = GameLog.open(paths.replay, writer=True)  # its lock comes before the checkpoint, which another trainer may yet write
     try:
+        loaded = load_latest(checkpoints, kind.unpack)
+        accounts: Accounts = loaded[0].accounts if loaded else Accounts()
+        marks = [Mark(*mark) for mark in accounts.marks]
+        store = settings.open_store()
+        learner = kind.open(
+            game,
+            settings,
+            first=marks[0].samples if marks else 0,
+            device=device or choose_device(settings.device),
+            ranks=ranks,
+        )
         training = Training(
             game,
             settings,
             store=store,
-            replay=replay,
+            replay=Replay.open(games, learner.window, marks, kept_games=settings.keep_games),
             learner=learner,
             accounts=accounts,
             checkpoints=checkpoints,
@@ -92,7 +93,7 @@ def open_training(
         else:
             _begin(training, game)
     except BaseException:
-        replay.close()
+        games.close()
         raise
     return training
 

@@ -23,6 +23,7 @@ from trainer.replay import Replay
 from trainer.window import SampleWindow
 from zerofleet.contracts.wire.records_pb2 import GameRecord
 from zerofleet.presets import TrainSettings
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.streams import MemoryStream
 
 __all__ = ["queue_target"]
@@ -40,7 +41,10 @@ async def queue_target(root: Path) -> AsyncIterator[Target]:
     """
     game, stream = make(MODEL), MemoryStream()
     window = SampleWindow(game.spec(), TrainSettings(window_min=_WINDOW, window_max=_WINDOW))
-    with closing(Replay.open(root / "replay", window)) as replay, ThreadPoolExecutor(1, "intake") as executor:
+    with (
+        closing(Replay.open(GameLog.open(root / "replay", writer=True), window)) as replay,
+        ThreadPoolExecutor(1, "intake") as executor,
+    ):
         intake = Intake(
             stream, replay, RecordCheck(RecordReader(game, replay.window.read), replay, lambda: _NEWEST),
             executor=executor, consumer="trainer", limit=16, wait_s=0.01, rng=random.Random(1), on_samples=lambda: None,

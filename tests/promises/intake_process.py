@@ -17,6 +17,7 @@ from trainer.replay import Replay
 from trainer.window import SampleWindow
 from zerofleet.presets import TrainSettings
 from zerofleet.service import logs
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.streams import open_stream
 
 assert games
@@ -24,7 +25,7 @@ assert games
 
 async def main(url: str, directory: Path) -> None:
     game, settings = make("tic_tac_toe"), TrainSettings()
-    replay = Replay.open(directory, SampleWindow(game.spec(), settings))
+    replay = Replay.open(GameLog.open(directory, writer=True), SampleWindow(game.spec(), settings))
     stream = open_stream(url, name="games")
     with ThreadPoolExecutor(1) as executor:
         intake = Intake(

@@ -17,6 +17,7 @@ from trainer.record_check import CheckedRecords, RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
 from zerofleet.presets import TrainSettings
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.streams import GameStream
 
 NEWEST = 3
@@ -45,7 +46,7 @@ class Taking:
 def taking(directory: Path, stream: GameStream) -> Iterator[Taking]:
     """Open the replay store in `directory` and an intake of `stream`, as a trainer's process does at its start."""
     game = make(GAME)
-    replay = Replay.open(directory, SampleWindow(game.spec(), TrainSettings()))
+    replay = Replay.open(GameLog.open(directory, writer=True), SampleWindow(game.spec(), TrainSettings()))
     with ThreadPoolExecutor(1) as executor:
         intake = Intake(
             stream,

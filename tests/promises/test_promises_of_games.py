@@ -85,7 +85,8 @@ async def test_p1_a_published_game_is_trained_on_and_counted_once_across_sigkill
     newest = max((tmp_path / "replay" / "checkpoints").glob("[0-9]*/checkpoint.json"))
     learnt = json.loads(newest.read_bytes())
     assert learnt["learner"]["step"] > 0
-    with closing(Replay.open(tmp_path / "replay", SampleWindow(make(GAME).spec(), TrainSettings()))) as replay:
+    window = SampleWindow(make(GAME).spec(), TrainSettings())
+    with closing(Replay.open(GameLog.open(tmp_path / "replay", writer=True), window)) as replay:
         assert replay.window.total == sum(len(replay.read(record(number)[1])) for number in range(319))
 
 
@@ -147,7 +148,8 @@ async def test_p3_a_bad_record_never_reaches_the_replay_store_and_is_countable(t
     def refused() -> float:
         return sum(s.value for m in metrics.RECORDS_REJECTED.collect() for s in m.samples if s.name.endswith("_total"))
 
-    before, replay = refused(), Replay.open(tmp_path / "replay", SampleWindow(make(GAME).spec(), TrainSettings()))
+    before, log = refused(), GameLog.open(tmp_path / "replay", writer=True)
+    replay = Replay.open(log, SampleWindow(make(GAME).spec(), TrainSettings()))
     with ThreadPoolExecutor(1) as executor:
         check = RecordCheck(RecordReader(make(GAME), replay.window.read), replay, lambda: 3)
         intake = Intake(

@@ -40,7 +40,7 @@ def stream():
 
 @pytest.fixture
 def replay(game, tmp_path):
-    opened = Replay.open(tmp_path / "replay", SampleWindow(game.spec(), SETTINGS))
+    opened = Replay.open(GameLog.open(tmp_path / "replay", writer=True), SampleWindow(game.spec(), SETTINGS))
     yield opened
     opened.close()
 
@@ -390,11 +390,12 @@ from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
 from zerofleet.presets import TrainSettings
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.streams import open_stream
 
 async def main(root):
     game, settings = make("tic_tac_toe"), TrainSettings()
-    replay = Replay.open(root / "replay", SampleWindow(game.spec(), settings))
+    replay = Replay.open(GameLog.open(root / "replay", writer=True), SampleWindow(game.spec(), settings))
     stream = open_stream(f"sqlite:///{root / 'games.db'}", name="games")
     check = RecordCheck(RecordReader(game, replay.window.read), replay, lambda: 1)
     with ThreadPoolExecutor(1) as executor:

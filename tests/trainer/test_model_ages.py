@@ -11,6 +11,7 @@ from trainer.record_check import RecordCheck
 from trainer.replay import Replay
 from trainer.window import SampleWindow
 from zerofleet.presets import TrainSettings
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.streams import Delivery
 
 
@@ -38,7 +39,9 @@ def test_model_ages_keep_a_bounded_number_of_entries():
 @pytest.fixture
 def replay(game, tmp_path):
     """A window of hardly more than one game."""
-    opened = Replay.open(tmp_path / "replay", SampleWindow(game.spec(), TrainSettings(window_min=10, window_max=10)))
+    opened = Replay.open(
+        GameLog.open(tmp_path / "replay", writer=True), SampleWindow(game.spec(), TrainSettings(window_min=10, window_max=10))
+    )
     yield opened
     opened.close()
 
@@ -71,7 +74,7 @@ def test_no_game_is_too_old_without_a_readable_champion(game, replay, record):
 
 
 def test_a_game_further_behind_than_the_settings_allow_is_refused_unless_it_is_the_champions(game, tmp_path, record):
-    kept = Replay.open(tmp_path / "replay", GameQueue(lambda played: played.movers))
+    kept = Replay.open(GameLog.open(tmp_path / "replay", writer=True), GameQueue(lambda played: played.movers))
     champion = 9
     check = RecordCheck(
         RecordReader(game, kept.window.read), kept, newest_version=lambda: 9, champion_version=lambda: champion, max_staleness=3

@@ -34,6 +34,7 @@ from trainer.window import SampleWindow
 from zerofleet.errors import ReaderFailed, RecordRejected, Unavailable
 from zerofleet.presets import TrainSettings
 from zerofleet.presets.warm_start import WarmStartSettings
+from zerofleet.storage.game_log import GameLog
 from zerofleet.storage.streams import MemoryStream
 
 TIMEOUT_S = 60
@@ -228,7 +229,10 @@ def test_closing_ends_the_processes(processes):
 
 @pytest.mark.slow
 async def test_games_whose_reader_is_killed_are_stored_and_counted_once(game, processes, record, tmp_path):
-    stream, replay = MemoryStream(), Replay.open(tmp_path, SampleWindow(game.spec(), TrainSettings()))
+    stream, replay = (
+        MemoryStream(),
+        Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), TrainSettings())),
+    )
     fleet = Fleet(max_plies=9)
     with closing(replay), closing(processes(2)) as reader, ThreadPoolExecutor(1) as thread:
         check = RecordCheck(reader, replay, lambda: 3, fleet=fleet)

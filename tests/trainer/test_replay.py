@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_trainer import settings_of
 
+from trainer.checkpoint_files import save
 from trainer.replay import MARK_EVERY_GAMES, AcceptedGame, Mark, Replay
+from trainer.start import open_training
 from trainer.window import SampleWindow
 from zerofleet.errors import RecordRejected, RunDirectoryError
 from zerofleet.presets import TrainSettings
@@ -31,7 +34,7 @@ def everything(window):
 
 
 def test_stored_games_are_on_disk_and_in_the_window(game, tmp_path, accepted):
-    replay = Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))
+    replay = Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), SETTINGS))
     games = accepted(replay, range(5))
     replay.keep(games)
     assert len(replay.log) == 5
@@ -42,11 +45,11 @@ def test_stored_games_are_on_disk_and_in_the_window(game, tmp_path, accepted):
 
 
 def test_a_reopened_store_has_the_same_window_and_draws_the_same_batches(game, tmp_path, accepted):
-    first = Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))
+    first = Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), SETTINGS))
     for begin in range(0, 60, 7):
         first.keep(accepted(first, range(begin, begin + 7)))
     first.close()
-    second = Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))
+    second = Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), SETTINGS))
     assert (second.window.total, len(second.window)) == (first.window.total, len(first.window))
     for one, two in zip(*(w.draw(500, np.random.default_rng(1)).arrays for w in (first.window, second.window)), strict=True):
         np.testing.assert_array_equal(one, two)
@@ -56,14 +59,16 @@ def test_a_reopened_store_has_the_same_window_and_draws_the_same_batches(game, t
 @pytest.mark.slow
 def test_a_restart_with_marks_reads_only_the_games_of_the_window(game, tmp_path, accepted, monkeypatch):
     settings = SETTINGS.model_copy(update={"window_max": 1000})
-    first = Replay.open(tmp_path, SampleWindow(game.spec(), settings))
+    first = Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), settings))
     for begin in range(0, 1400, 100):
         first.keep(accepted(first, range(begin, begin + 100)))
     marks = first.marks
     assert all(mark.game % MARK_EVERY_GAMES == 0 for mark in marks)
     assert marks[0].samples <= first.window.total - len(first.window) < marks[1].samples
     first.close()
-    second = Replay.open(tmp_path, SampleWindow(game.spec(), settings, first=marks[0].samples), marks)
+    second = Replay.open(
+        GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), settings, first=marks[0].samples), marks
+    )
     assert marks[0].game > 500
     assert (second.window.total, len(second.window)) == (first.window.total, len(first.window))
     assert second.marks == marks
@@ -73,31 +78,40 @@ def test_a_restart_with_marks_reads_only_the_games_of_the_window(game, tmp_path,
 
 
 def test_games_counted_by_the_checkpoint_but_missing_in_the_log_are_reported(game, tmp_path):
+    with GameLog.open(tmp_path, writer=True) as log, pytest.raises(RunDirectoryError, match="games are missing"):
+        Replay.open(log, SampleWindow(game.spec(), SETTINGS, first=2000), [Mark(256, 2000)])
+
+
+def test_a_start_that_fails_releases_the_lock(game, tmp_path):
+    opened = open_training(settings_of(tmp_path), game)
+    opened.replay.close()
+    opened.accounts.marks = (Mark(256, 2000),)
+    save(tmp_path / "replay" / "checkpoints", *opened.learner.pack(opened.accounts))
     with pytest.raises(RunDirectoryError, match="games are missing"):
-        Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS, first=2000), [Mark(256, 2000)])
-    Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS)).close()  # the lock was given back
+        open_training(settings_of(tmp_path), game)
+    GameLog.open(tmp_path / "replay", writer=True).close()
 
 
 def test_two_trainers_cannot_write_one_store(game, tmp_path):
-    first = Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))
+    first = Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), SETTINGS))
     with pytest.raises(RunDirectoryError, match="another process"):
-        Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))
+        Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), SETTINGS))
     first.close()
 
 
 def test_an_unreadable_stored_game_is_left_out_of_the_window(game, tmp_path, accepted):
-    replay = Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))
+    replay = Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), SETTINGS))
     games = accepted(replay, range(3))
     replay.keep(games)
     replay.log.append([("f" * 32, b"from another time")])
     replay.close()
-    again = Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))
+    again = Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), SETTINGS))
     assert again.window.total == sum(len(game.samples) for game in games)
     again.close()
 
 
 def test_a_false_record_is_rejected_by_the_replay_store(game, tmp_path, record):
-    replay = Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))
+    replay = Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), SETTINGS))
     with pytest.raises(RecordRejected):
         replay.read(record(1, scores=(0.5, -0.5))[1])
     replay.close()
@@ -172,8 +186,9 @@ def test_a_checkpoint_whose_games_were_deleted_is_reported(game, tmp_path, of_10
     replay = of_100_games()
     start = replay.log.drop_before(50)
     replay.close()
-    with pytest.raises(RunDirectoryError, match=f"needs games from 0 on, the log begins with {start}"):
-        Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS), [Mark(0, 0)])
-    remaining = Replay.open(tmp_path, SampleWindow(game.spec(), SETTINGS))  # without a checkpoint
+    said = f"needs games from 0 on, the log begins with {start}"
+    with GameLog.open(tmp_path, writer=True) as log, pytest.raises(RunDirectoryError, match=said):
+        Replay.open(log, SampleWindow(game.spec(), SETTINGS), [Mark(0, 0)])
+    remaining = Replay.open(GameLog.open(tmp_path, writer=True), SampleWindow(game.spec(), SETTINGS))  # without a checkpoint
     assert remaining.window.total > 0
     remaining.close()

@@ -56,6 +56,22 @@ def test_without_a_checkpoint_the_newest_model_is_not_published_again(tmp_path, 
     assert second.candidate_due
 
 
+def test_a_trainer_that_starts_while_another_one_ends_resumes_from_its_last_checkpoint(tmp_path, game, monkeypatch):
+    first = open_training(settings_of(tmp_path), game)
+    open_log = GameLog.open
+
+    def open_after_its_end(*given, **named):
+        first.learner.state.step += 7
+        first.save()
+        first.replay.close()
+        return open_log(*given, **named)
+
+    monkeypatch.setattr(GameLog, "open", open_after_its_end)
+    second = open_training(settings_of(tmp_path), game)
+    second.replay.close()
+    assert second.learner.state.step == first.learner.state.step == 7
+
+
 @pytest.mark.parametrize("reuse", [1.0, 20.0])
 def test_another_reuse_on_resumption_holds_for_new_games_alone(tmp_path, record, game, reuse):
     first = open_training(settings_of(tmp_path), game)
