@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import aclosing, suppress
+from contextlib import aclosing, closing, suppress
 from functools import partial
 from typing import TypeVar
 
@@ -81,15 +81,8 @@ async def _serve(service: Service, settings: TrainerSettings, device: torch.devi
         ThreadPoolExecutor(1, thread_name_prefix="learner") as learner_thread,
         ThreadPoolExecutor(1, thread_name_prefix="intake") as intake_thread,
     ):
-        history = open_history(
-            RunPaths(settings.run_dir).metrics,
-            tensorboard=settings.tensorboard,
-            wandb_project=settings.wandb_project,
-            run_name=settings.run_dir.name,
-            settings=_shown_settings(settings),
-        )
         training = await loop.run_in_executor(learner_thread, lambda: open_training(settings, game, device=device, ranks=ranks))
-        try:
+        with closing(training.replay), closing(_open_history(settings)) as history:  # only once no other trainer runs
             if ranks.size > 1:
                 await loop.run_in_executor(learner_thread, ranks.invite, training.learner.invited(training.accounts))
             async with (
@@ -106,9 +99,16 @@ async def _serve(service: Service, settings: TrainerSettings, device: torch.devi
                     await conductor.run(service, intake)
                 finally:
                     await asyncio.to_thread(reader.close)
-        finally:
-            history.close()
-            training.replay.close()
+
+
+def _open_history(settings: TrainerSettings) -> History:
+    return open_history(
+        RunPaths(settings.run_dir).metrics,
+        tensorboard=settings.tensorboard,
+        wandb_project=settings.wandb_project,
+        run_name=settings.run_dir.name,
+        settings=_shown_settings(settings),
+    )
 
 
 def _shown_settings(settings: TrainerSettings) -> dict[str, object]:

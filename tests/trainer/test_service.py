@@ -31,6 +31,7 @@ from zerofleet.errors import (
     ModelNotFound,
     Overloaded,
     PermissionRefused,
+    RunDirectoryError,
     StaleEpoch,
     Unavailable,
     ZerofleetError,
@@ -370,6 +371,17 @@ async def test_weights_of_a_warm_start_that_are_not_finite_end_the_trainer(tmp_p
     with pytest.raises(ExceptionGroup) as caught:
         await run_to_its_end()
     assert caught.group_contains(Diverged)
+
+
+async def test_a_second_trainer_leaves_the_history_of_the_running_one_alone(tmp_path, game):
+    settings, figures = settings_of(tmp_path), tmp_path / "metrics" / "trainer.jsonl"
+    running = open_training(settings, game)
+    figures.parent.mkdir(exist_ok=True)
+    figures.write_text('{"step": 1}\n{"step"')  # a line that is being written
+    with pytest.raises(RunDirectoryError, match="another process"):
+        await service_module.serve(Service(settings), settings)
+    running.replay.close()
+    assert figures.read_text() == '{"step": 1}\n{"step"'
 
 
 @pytest.mark.slow
