@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = ["DeepQSettings"]
+
+SWEEP_REPLAY_MAX = 2_000  # 0.1 s and 32 MB for each update; both grow with the square of the memory
 
 
 class DeepQSettings(BaseModel):
@@ -23,11 +25,11 @@ class DeepQSettings(BaseModel):
     order of their numbers, for small games. `network`: a frozen network, with the settings of the part `combined`; so has the
     learner `combined`, whatever is set here."""
     replay: int = Field(default=100, ge=1, le=1_000_000)
-    """N: transitions in memory, first in, first out."""
+    """N: transitions in memory, first in, first out; at most 2,000 with `sampling=sweep`."""
     sampling: Literal["uniform", "poisson", "sweep"] = "uniform"
     """Draws from the memory, with replacement. `uniform`. `poisson`: by age, the number of later transitions, with a Poisson
     distribution of mean `poisson_age`. `sweep`: in proportion to the distance between a move's value and the result expected
-    from its position, found by sweeps over the transitions in memory."""
+    from its position, found by sweeps over the transitions in memory; their cost grows with the square of `replay`."""
     poisson_age: float = Field(default=25.0, gt=0)
     """Mean age of `poisson`; ages beyond the memory are drawn again."""
     draws: int = Field(default=32, ge=1)
@@ -58,3 +60,12 @@ class DeepQSettings(BaseModel):
     F' - F. With a discount below 1 a player then prefers board value gained soon."""
     publish_every_games: int = Field(default=50, ge=1)
     """Games between two candidates."""
+
+    @model_validator(mode="after")
+    def _sweeps_a_small_memory(self) -> Self:
+        if self.sampling == "sweep" and self.replay > SWEEP_REPLAY_MAX:
+            raise ValueError(
+                f"sampling=sweep takes at most {SWEEP_REPLAY_MAX} transitions in memory, got replay={self.replay}; lower "
+                "replay, or set sampling=poisson or uniform"
+            )
+        return self

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from trainer.learners.deep_q.memory import Memory
 from trainer.learners.deep_q.transitions import Transitions
@@ -42,3 +43,15 @@ def test_poisson_draws_have_the_truncated_distribution_of_the_age():
     ages = 136 - memory.ring.actions[memory.draw(50_000, np.random.default_rng(5))]
     shares = np.array([12**age / math.factorial(age) for age in range(30)])
     np.testing.assert_allclose(np.bincount(ages, minlength=30) / 50_000, shares / shares.sum(), atol=0.006)
+
+
+@pytest.mark.parametrize(("sampling", "replay"), [("sweep", 2_000), ("poisson", 1_000_000)])
+def test_a_memory_of_a_size_for_its_sampling_is_accepted(sampling, replay):
+    assert DeepQSettings(sampling=sampling, replay=replay).replay == replay
+
+
+def test_a_memory_too_large_for_sweeps_is_refused_with_the_limit():
+    with pytest.raises(
+        ValidationError, match="sampling=sweep takes at most 2000 transitions in memory, got replay=2001; lower"
+    ):
+        DeepQSettings(sampling="sweep", replay=2_001)
