@@ -57,18 +57,21 @@ class RecordCheck:
         replay: Replay,
         newest_version: Callable[[], int],
         *,
+        published_version: Callable[[], int] = lambda: 0,
         champion_version: Callable[[], int] = lambda: 0,
         fleet: Fleet | None = None,
         max_staleness: int = 0,
     ) -> None:
-        """`newest_version`: highest model version ever published.
+        """`newest_version`: highest model version ever published, read for games that claim a higher one than is known.
 
-        `champion_version`: version whose games are never too old, 0 if none. `fleet`: admission by worker. `max_staleness`:
-        `TrainSettings.max_staleness`.
+        `published_version`: one that is known without a look at the store. `champion_version`: version whose games are never
+        too old, 0 if none. `fleet`: admission by worker. `max_staleness`: `TrainSettings.max_staleness`.
         """
         self._replay = replay
         self._reader = reader
         self._newest_version = newest_version
+        self._published_version = published_version
+        self._newest = 0  # highest answer so far
         self._champion_version = champion_version
         self._fleet = fleet
         self._max_staleness = max_staleness
@@ -80,11 +83,11 @@ class RecordCheck:
         Raises as `Reader.read` does, and `OSError` when the log cannot be read; then nothing was counted.
         """
         checked = CheckedRecords()
-        newest = self._newest_version()
         stored = {delivery.uid: self._stored(delivery.uid) for delivery in deliveries}
         new = [one for one in deliveries if stored[one.uid] is None and UID_PATTERN.fullmatch(one.uid)]
         found = self._reader.read([(delivery.uid, delivery.payload) for delivery in new])
         games = {delivery.entry_id: game for delivery, game in zip(new, found, strict=True)}
+        newest = self._newest_for(max((game.claimed_version for game in found if isinstance(game, ReadGame)), default=0))
         for delivery in deliveries:
             try:
                 if not UID_PATTERN.fullmatch(delivery.uid):
@@ -101,6 +104,13 @@ class RecordCheck:
             except RecordRejected as error:
                 checked.refused.append(Refusal(delivery, error.reason, str(error)))
         return checked
+
+    def _newest_for(self, claimed: int) -> int:
+        """Return the newest version known; the store, whose list grows with the run, is asked when `claimed` is above it."""
+        self._newest = max(self._newest, self._published_version())
+        if claimed > self._newest:
+            self._newest = max(self._newest, self._newest_version())
+        return self._newest
 
     def _stored(self, uid: str) -> bytes | None:
         """Return the stored content of a uid, or `None`."""

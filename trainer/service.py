@@ -157,6 +157,7 @@ def make_intake(
             reader,
             replay,
             lambda: training.newest_version,
+            published_version=lambda: training.accounts.candidate_version,
             champion_version=lambda: training.champion_version,
             fleet=Fleet(
                 max_plies=training.game.spec().max_plies,

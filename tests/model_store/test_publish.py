@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from safetensors.numpy import save
 
 from zerofleet.errors import Unavailable
 from zerofleet.storage.model_store import DirectoryStore, base, directory, open_model_store
+from zerofleet.storage.model_store.known_weights import KnownWeights
 
 MODEL = "tic_tac_toe"
 
@@ -41,6 +43,20 @@ def test_a_publication_reads_only_manifests_that_the_store_has_not_read_before(s
         store.publish(MODEL, files(float(fill)), manifest)
     assert len(read) == len(set(read)) == 4
     assert store.publish(MODEL, files(2.0), manifest) == 2
+
+
+def test_a_publication_looks_at_no_version_before_its_parent(store, files, manifest, monkeypatch):
+    for fill in (1.0, 2.0, 3.0):
+        store.publish(MODEL, files(fill), manifest)
+    looked_at, hash_of = [], KnownWeights._hash
+
+    def counted(self, store, model, version, state):
+        looked_at.append(version)
+        return hash_of(self, store, model, version, state)
+
+    monkeypatch.setattr(KnownWeights, "_hash", counted)
+    assert store.publish(MODEL, files(4.0), replace(manifest, parent_version=2)) == 4
+    assert looked_at == [3, 2]
 
 
 @directory_only

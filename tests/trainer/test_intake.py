@@ -250,6 +250,26 @@ async def test_games_wait_while_the_store_of_models_cannot_be_read(intake, strea
     assert (len(replay.log), (await stream.stats()).pending) == (1, 0)
 
 
+def test_the_store_of_models_is_read_only_for_a_game_of_a_version_above_those_that_are_known(game, replay, record):
+    published, stored, asked = 1, 2, []
+
+    def newest_version():
+        asked.append(stored)
+        return stored
+
+    reader = RecordReader(game, replay.window.read)
+    check = RecordCheck(reader, replay, newest_version, published_version=lambda: published)
+    reasons = []
+    for number, version in enumerate([1, 1, 2, 2, 3, 1]):
+        outcome = check.check([Delivery(str(number), *record(number, version=version), 1)])
+        reasons.append([refusal.reason for refusal in outcome.refused])
+    assert reasons == [[], [], [], [], ["model_version"], []]
+    assert len(asked) == 2  # for the first game of version 2, and for that of 3
+    published = 3
+    assert check.check([Delivery("7", *record(7, version=3), 1)]).refused == []
+    assert len(asked) == 2
+
+
 async def test_a_password_that_changes_during_a_run_delays_the_intake_and_a_wrong_one_ends_it(
     intake, stream, record, monkeypatch
 ):

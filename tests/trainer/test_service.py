@@ -301,7 +301,7 @@ async def test_a_trainer_stopped_while_games_cannot_be_stored_writes_its_last_ch
         await until(lambda: len(replay.log) == 10 and not learner.steps_allowed())
         place, name = (replay, "keep") if isinstance(error, OSError) else (DirectoryStore, "versions")
         monkeypatch.setattr(place, name, refuse)
-        await publish(stream, record, [10])
+        await stream.publish(*record(10, version=1 if place is replay else 2))  # the store is asked for version 2
         await until(lambda: refused)
     assert learner.state.step > 0
     assert load_latest(tmp_path / "replay/checkpoints", unpack)[0].learner == learner.state

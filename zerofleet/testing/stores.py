@@ -108,6 +108,16 @@ class StoreContract:
         assert store.publish(MODEL, sample_files(1.0), MANIFEST) == 1
         assert store.versions(MODEL) == [1]
 
+    def test_a_repeated_publication_is_one_version_also_after_later_ones_and_where_its_weights_are_its_parents(
+        self, three: ModelStore
+    ) -> None:
+        for parent, fill, version in ((1, 2.0, 2), (2, 3.0, 3), (3, 3.0, 3), (0, 1.0, 1)):
+            assert three.publish(MODEL, sample_files(fill), replace(MANIFEST, parent_version=parent)) == version
+        assert three.versions(MODEL) == [1, 2, 3]
+
+    def test_a_copied_version_whose_parent_is_in_another_store_is_copied_once(self, three: ModelStore) -> None:
+        assert three.publish(MODEL, sample_files(1.0), replace(MANIFEST, parent_version=40)) == 1
+
     def test_a_corrupt_version_does_not_stand_in_for_a_repeated_publication(self, published: StorePlace) -> None:
         published.write("1/model.pt", b"")
         assert published.store.publish(MODEL, sample_files(), MANIFEST) == 2

@@ -87,8 +87,9 @@ class ModelStore(Protocol):
         """Store a new version and return its number; `manifest` needs neither version nor files.
 
         `config` becomes the model's `config.pbtxt`. Idempotent: if an intact version with the same weights exists, nothing is
-        written and its number is returned. Raises `Unavailable` when the store is full, read-only or unreachable: then
-        nothing becomes visible, and the call may be repeated.
+        written and its number is returned; versions before `manifest.parent_version` are not compared if that one is stored.
+        Raises `Unavailable` when the store is full, read-only or unreachable: then nothing becomes visible, and the call may
+        be repeated.
         """
         ...
 

@@ -109,7 +109,7 @@ class DirectoryStore:
         """See `ModelStore`."""
         base.require_file_names(files)
         try:
-            if (same := self._same_weights(model, files)) is not None:
+            if (same := self._same_weights(model, files, manifest.parent_version)) is not None:
                 return same
             with self._staging(model) as (version, staging):
                 return self._write(staging, files, replace(manifest, model=model, version=version), config)
@@ -199,14 +199,15 @@ class DirectoryStore:
         manifest = base.read_manifest(text, model, version, where=str(path))
         return manifest, hashlib.sha256(text).hexdigest()
 
-    def _same_weights(self, model: str, files: Mapping[str, bytes | Path]) -> int | None:
+    def _same_weights(self, model: str, files: Mapping[str, bytes | Path], parent: int) -> int | None:
         """Return an intact version whose weights file has the same content: a repeated publication."""
         weights = files.get(WEIGHTS_FILE)
         if weights is None:
             return None
         content = weights if isinstance(weights, bytes) else weights.read_bytes()
         sha256 = hashlib.sha256(content).hexdigest()
-        return self._known.find(self, model, sha256, reversed(self.versions(model)), partial(self._manifest_state, model))
+        state_of = partial(self._manifest_state, model)
+        return self._known.find(self, model, sha256, self.versions(model), state_of, parent=parent)
 
     def _manifest_state(self, model: str, version: int) -> Hashable:
         """Return the state of a version's manifest: another value once the file was replaced or written to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable
 from contextlib import suppress
 
 from zerofleet.contracts.model_checks import WEIGHTS_FILE
@@ -19,14 +19,24 @@ class KnownWeights:
         self._hashes: dict[Hashable, str] = {}
 
     def find(
-        self, store: ModelStore, model: str, sha256: str, versions: Iterable[int], state_of: Callable[[int], Hashable]
+        self,
+        store: ModelStore,
+        model: str,
+        sha256: str,
+        versions: Collection[int],
+        state_of: Callable[[int], Hashable],
+        *,
+        parent: int,
     ) -> int | None:
-        """Return the first intact version whose weights file has this hash, None if there is none.
+        """Return the newest intact version whose weights file has this hash, None if there is none.
 
-        `state_of(version)` identifies a manifest and its content; it and `store` may raise `CorruptModel` and `ModelNotFound`
-        for a version, which is then passed over.
+        `parent`: version that the published one continues. A repeated publication has the parent of the first one, whose
+        number is higher, or the weights of the parent itself. Earlier versions are searched when the parent is not stored,
+        since its number may be that of another store. `state_of(version)` identifies a manifest and its content; it and
+        `store` may raise `CorruptModel` and `ModelNotFound` for a version, which is then passed over.
         """
-        for version in versions:
+        oldest = parent if parent in versions else 0
+        for version in sorted((one for one in versions if one >= oldest), reverse=True):
             with suppress(CorruptModel, ModelNotFound):
                 if self._hash(store, model, version, state_of(version)) == sha256:
                     return store.verify(model, version).version

@@ -133,7 +133,7 @@ class ObjectStore:
         except OSError as error:
             raise Unavailable(f"cannot read the files to store for {model}: {error}; nothing was changed") from error
         found = self._objects(model)
-        if (same := self._same_weights(model, stored, found)) is not None:
+        if (same := self._same_weights(model, stored, found, manifest.parent_version)) is not None:
             return same
         self._bucket.require_conditions(f"{model}/.conditions")
         self._sweep(found)
@@ -259,7 +259,7 @@ class ObjectStore:
             else:
                 return
 
-    def _same_weights(self, model: str, files: Mapping[str, StoredFile], found: Sequence[Listed]) -> int | None:
+    def _same_weights(self, model: str, files: Mapping[str, StoredFile], found: Sequence[Listed], parent: int) -> int | None:
         """Return an intact version whose weights file has the same content: a repeated publication."""
         weights = files.get(WEIGHTS_FILE)
         if weights is None:
@@ -269,7 +269,7 @@ class ObjectStore:
         def state_of(version: int) -> Hashable:
             return manifests[version].key, manifests[version].etag
 
-        return self._known.find(self, model, weights.sha256, sorted(manifests, reverse=True), state_of)
+        return self._known.find(self, model, weights.sha256, manifests, state_of, parent=parent)
 
     def _sweep(self, found: Sequence[Listed]) -> None:
         """Remove the remains of dead publishers and interrupted deletions: old files of versions without a manifest."""
