@@ -204,3 +204,35 @@ def test_a_reader_keeps_no_uids_of_files_that_became_full(tmp_path: Path) -> Non
         assert contents(reader) == games
         assert len(reader._known[0]) < 10  # those of the last file
         assert [reader.find_index(uid) for uid, _ in games] == [*range(40)]
+
+
+def test_a_new_game_that_was_looked_for_is_appended_without_a_second_search_and_a_known_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    games = [game(number) for number in range(40)]
+    write(tmp_path, games)
+    searched, find = [], SortedFile.find
+
+    def counted(self: SortedFile, uid: bytes) -> int | None:
+        searched.append(uid.hex())
+        return find(self, uid)
+
+    monkeypatch.setattr(SortedFile, "find", counted)
+    with GameLog.open(tmp_path, writer=True, segment_bytes=SMALL) as log:
+        for entry in map(game, range(40, 60)):  # some begin a file, so that those before them become sorted
+            searched.clear()
+            assert log.find_index(entry[0]) is None
+            files = len(searched)
+            assert log.append([entry]) == 1
+            assert len(searched) == files > 1
+        assert log.append([game(number) for number in range(60)]) == 0
+        assert [log.find_index(game(number)[0]) for number in range(60)] == [*range(60)]
+
+
+def test_few_uids_are_kept_that_were_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zerofleet.storage.game_log.sorted_uids.ABSENT", 3)
+    write(tmp_path, [game(number) for number in range(40)])
+    with GameLog.open(tmp_path, writer=True) as log:
+        for number in range(40, 60):
+            assert log.find_index(game(number)[0]) is None
+            assert len(log._known[1]._absent) <= 3

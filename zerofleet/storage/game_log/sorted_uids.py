@@ -30,6 +30,9 @@ SUFFIX = ".uids"
 BLOCK = 256
 """Uids of a block, which is read at once: one page of the disk."""
 
+ABSENT = 4096
+"""Most uids that are kept as not found; the games of one delivery are fewer."""
+
 _MAGIC = b"ZFUIDS1\0"
 _HEAD = struct.Struct("<8sQQII")
 _UID_BYTES = 16
@@ -116,10 +119,14 @@ class SortedFile:
 
 
 class SortedUids:
-    """Uids of all full files. Immutable, so that a reader in another thread finds each game in its old or new place."""
+    """Uids of all full files. Immutable, so that a reader in another thread finds each game in its old or new place.
+
+    A new game is looked for twice, when it is checked and when it is appended; the second search reads no file.
+    """
 
     def __init__(self, files: tuple[SortedFile, ...] = ()) -> None:
         self._files = files
+        self._absent: set[bytes] = set()  # of the last searches; these files never get them
 
     def __len__(self) -> int:
         return sum(len(file) for file in self._files)
@@ -130,9 +137,14 @@ class SortedUids:
 
     def find(self, uid: bytes) -> int | None:
         """Return the number of a game, or None. Raises `OSError` when a file cannot be read."""
+        if uid in self._absent:
+            return None
         for file in reversed(self._files):
             if (number := file.find(uid)) is not None:
                 return number
+        if len(self._absent) >= ABSENT:
+            self._absent.clear()
+        self._absent.add(uid)
         return None
 
     def starting_with(self, prefix: str) -> list[int]:
