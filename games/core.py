@@ -56,7 +56,7 @@ from numba.extending import overload
 
 from games.code_sources import add_rule
 from games.compiled import BODY_OPTIONS, INTERPRETED, compiled
-from games.declarations import require_game_class, require_rule
+from games.declarations import require_game_class, require_opponent, require_rule
 from games.errors import InvalidParameters, UnknownGame
 from games.parameters import Choices, converted, in_words
 from games.reading import Reading, num_inputs
@@ -85,8 +85,7 @@ class GameSpec:
     name: str
     rules_version: int
     """Version, incremented if and only if the rules or the meaning of an action change."""
-    num_players: int
-    """P: 2 to 127."""
+    num_players: int  # 2 to 127
     num_actions: int
     max_legal: int
     """L: upper bound on the number of legal actions in any position."""
@@ -214,8 +213,7 @@ def make(name: str, /, **parameters: Any) -> Game:
         raise InvalidParameters(f"{name} has no parameter {', '.join(unknown)}; expected {', '.join(defaults) or 'none'}")
     choices = _CHOICES.get(cls, {})
     game: Game = cls(**{key: converted(name, key, value, defaults[key], choices) for key, value in parameters.items()})
-    if getattr(game.spec(), "num_players", None) == 1:  # the other bounds of law 8 are left to `check_game`
-        raise InvalidParameters(f"{game} has one player; games have at least two, as strength is measured against an opponent")
+    require_opponent(game)
     return game
 
 

@@ -1,6 +1,7 @@
 """Checks of what the file of a game declares: its class and the form of each rule.
 
-They are made as the file is imported, so that a misspelt rule or a forgotten method ends the import and not a game.
+They are made as the file is imported, so that a misspelt rule or a forgotten method ends the import and not a game; that of
+the number of players, which depends on the parameters, as a game is made.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from games.errors import GameContractError
+from games.errors import GameContractError, InvalidParameters
 
-__all__ = ["METHODS", "require_game_class", "require_rule"]
+__all__ = ["METHODS", "require_game_class", "require_opponent", "require_rule"]
 
 _KINDS = (int, float, str)  # bool is an int
 METHODS = ("spec", "action_name", "parse_action", "draw")
@@ -37,6 +38,12 @@ def require_game_class(name: str, cls: type) -> None:
             )
     if missing := [method for method in METHODS if not callable(getattr(cls, method, None))]:
         raise GameContractError(f"{subject} has no method {', '.join(missing)}; define {', '.join(METHODS)} (games.core.Game)")
+
+
+def require_opponent(game: Any) -> None:
+    """Raise `InvalidParameters` for a game of one player; the other bounds of law 8 are left to `check_game`."""
+    if getattr(game.spec(), "num_players", None) == 1:
+        raise InvalidParameters(f"{game} has one player; games have at least two, as strength is measured against an opponent")
 
 
 def require_rule(cls: type, function: Callable[..., Any], rules: Mapping[str, Sequence[str]]) -> None:
