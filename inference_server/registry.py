@@ -36,7 +36,7 @@ log = structlog.get_logger()
 CHAMPION_EVERY_S = 1.0
 """Time between two looks at the champion pointers: the longest for which the predecessor answers requests without a version
 once the champion is loaded."""
-MODELS_EVERY_S = 60.0
+MODELS_EVERY_S = 30.0
 """Time between two looks at which models the store has, while one is served: a bucket charges for each list."""
 LOAD_AGAIN_S = 60.0
 """Time after which a champion that could not be loaded is tried again."""
@@ -185,17 +185,28 @@ class Registry:
     async def _serve_champions(self) -> None:
         for model in await asyncio.to_thread(self.store.models):
             try:
-                versions = recent_versions(await asyncio.to_thread(self.store.history, model))[: self._max_versions]
+                versions = recent_versions(await asyncio.to_thread(self.store.history, model))
             except ZerofleetError as error:
                 log.error("model.champion_refused", model=model, error=str(error))
                 continue
-            # Neither a broken predecessor may keep the champion out of service, nor a broken champion its predecessor.
-            attempts = [versions, versions[:1], versions[1:]] if len(versions) > 1 else [versions]
-            for attempt in attempts:
-                if await self._served_at_start(model, attempt):
-                    break
-                if attempt == versions[:1]:
-                    self._refused[model] = attempt[0], asyncio.get_running_loop().time() + LOAD_AGAIN_S
+            await self._serve_at_start(model, versions)
+
+    async def _serve_at_start(self, model: str, versions: Sequence[int]) -> None:
+        """Serve a champion and its predecessor, or the one of them that can be loaded, until a caller asks for the model."""
+        held: list[int] = []
+        for version in versions:
+            if len(held) == self._max_versions:
+                return
+            try:
+                async with self._change:
+                    if model in self._chosen or list(self._served.get(model, {})) != sorted(held):
+                        return
+                    await self._serve(model, [version, *held], chosen=False)
+                held.append(version)
+            except ZerofleetError as error:
+                log.error("model.champion_refused", model=model, versions=[version], error=str(error))
+                if version == versions[0]:
+                    self._refused[model] = version, asyncio.get_running_loop().time() + LOAD_AGAIN_S
 
     async def follow_champions(self) -> None:
         """Look for a new champion of every served model, every `CHAMPION_EVERY_S`, until cancelled.
@@ -249,6 +260,7 @@ class Registry:
                 again = champion == refused  # no further error in the log
                 await self._serve(model, [champion, *held][: self._max_versions], chosen=False, again=again)
                 self._champions[model] = champion
+                self._refused.pop(model, None)
         except Exception as error:  # whatever it is, the known champion goes on answering
             self._refused[model] = champion, now_s + LOAD_AGAIN_S
             tell = log.info if champion == refused else log.error
@@ -292,18 +304,6 @@ class Registry:
             self._unseen.discard(model)
             log.info("model.champion_known", model=model, version=None if champion is None else champion.version)
         return None if champion is None else champion.version
-
-    async def _served_at_start(self, model: str, versions: list[int]) -> bool:
-        try:
-            if versions:
-                self._require_few(model, versions)
-                async with self._change:
-                    if model not in self._served:
-                        await self._serve(model, versions, chosen=False)
-        except ZerofleetError as error:
-            log.error("model.champion_refused", model=model, versions=versions, error=str(error))
-            return False
-        return True
 
     async def _default_versions(self, model: str) -> list[int]:
         """Return the champion, else the newest stored version; raises `ModelNotFound` when none is stored."""

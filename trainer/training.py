@@ -160,8 +160,11 @@ class Training:
         if not versions:
             if self.warm_starting:
                 return 0
-            raise Unavailable(f"no version of {self._model} is left in {self.store.location}; was the store removed?")
+            raise self._lost()
         return versions[-1]
+
+    def _lost(self) -> Unavailable:
+        return Unavailable(f"no version of {self._model} is left in {self.store.location}; was the store removed?")
 
     @property
     def champion_version(self) -> int:
@@ -199,10 +202,12 @@ class Training:
     def publish_candidate(self) -> int:
         """Export what was learned, write a checkpoint, and return the version; 0 when the model was unfit for export.
 
-        Raises `Unavailable` for a failed write and `CorruptModel` for a damaged file of the store: the candidate stays due.
-        Raises `UnfitModel` when the first version is unfit.
+        Raises `Unavailable` for a failed write and where no version is left in the store, and `CorruptModel` for a damaged file
+        of the store: the candidate stays due. Raises `UnfitModel` when the first version is unfit.
         """
         began = time.monotonic()
+        if self.accounts.candidate_version and not self.store.versions(self._model):
+            raise self._lost()  # a candidate would be the first version of another store
         try:
             self._traced = [*self._traced, *self.replay.take_traced()][-MOST_TRACED:]
             with self.traces.export(self._traced, self.learner.state.step) as export:

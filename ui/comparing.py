@@ -22,6 +22,7 @@ from ui.catalogue import Catalogue, OpenRun
 from ui.endpoints import Endpoint, Parameter, moves_in
 from ui.model_servers import ModelServers
 from ui.numbers import number_of
+from zerofleet.contracts.played import LAST_SEED
 from zerofleet.errors import InvalidRequest
 from zerofleet.library.chosen_positions import (
     DEFAULT_POSITIONS,
@@ -51,7 +52,6 @@ __all__ = ["ComparisonEndpoints", "Comparisons"]
 
 MOST_TEXT = 4000  # characters of a line of moves in a query
 MOST_KEPT = 8  # comparisons; one of 2,000 positions of Abalone has about 3 MB
-LAST_SEED = (1 << 63) - 1
 LEFT_EVERY_S = 0.5
 ROWS = 12
 BOARD_AGE_S = 3600

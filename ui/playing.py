@@ -20,6 +20,7 @@ from ui.seats import Seats
 from ui.setting_up import DrawnPosition
 from ui.tables import Snapshot, Table, Tables
 from ui.thinking import expected_line, thinking_events
+from zerofleet.contracts.played import LAST_SEED
 from zerofleet.library.game_list import GameFactsList, available_games
 from zerofleet.library.hints import Outlook
 from zerofleet.library.opponents import LEAST_LIMIT_S, MOST_LIMIT_S
@@ -29,7 +30,6 @@ from zerofleet.search.deadline import MOST_SIMULATIONS
 
 __all__ = ["PlayEndpoints"]
 
-LAST_SEED = (1 << 63) - 1
 MOST_OPPONENT = 200  # characters
 
 

@@ -321,3 +321,14 @@ def test_the_focus_is_kept_through_older_games(open_page: Opener, query: str) ->
         give(older=older)
         expect(heir).to_be_focused()
     expect(more).to_be_hidden()
+
+
+def test_the_focus_of_stop_goes_on_where_a_search_finds_no_game(open_page: Opener) -> None:
+    page, held = open_page("/api"), []
+    page.route("**/api/v1/runs/golden/games?*", lambda route: held.append(route))  # noqa: PLW0108 - a builtin is refused
+    with page.expect_request("**/games?*"):
+        page.goto("/runs/golden/games?max_plies=100")
+    tab_to(page, page.get_by_role("button", name="Stop"))
+    route = held.pop()
+    route.fulfill(json={**route.fetch().json(), "games": [], "next_before": None})
+    expect(page.get_by_role("button", name="Clear")).to_be_focused()

@@ -95,11 +95,12 @@ async def test_a_block_over_the_limit_is_split_and_put_together_again(address, s
     np.testing.assert_array_equal(answer.value[:, 0], np.arange(20) * 3)
 
 
-async def test_a_block_of_thousands_of_legal_moves_is_split_to_fit_the_messages(address, servant):
-    legal = np.tile(np.arange(5000, dtype=np.int16), (1024, 1))
+@pytest.mark.parametrize(("listed", "extra_heads", "head_width"), [(5000, 0, 0), (500, 1, 5000)])
+async def test_a_block_of_thousands_of_actions_is_split_to_fit_the_messages(address, servant, listed, extra_heads, head_width):
+    legal = np.tile(np.arange(listed, dtype=np.int16), (1024, 1))
     async with evaluator(address) as client:
-        answer = await client.evaluate(LeafBatch(batch(1024).states, legal), version=V1)
-    assert answer.policy.shape == (1024, 5000)
+        answer = await client.evaluate(LeafBatch(batch(1024).states, legal, extra_heads, head_width), version=V1)
+    assert answer.policy.shape == (1024, listed)
     assert sum(servant.rows) == 1024
     assert max(servant.rows) < 1024
     np.testing.assert_array_equal(answer.value[:, 0], batch(1024).states[:, 0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -422,7 +423,9 @@ async def test_the_predecessor_answers_after_a_restart_where_the_champion_cannot
             await wire.server.plane.registry.serve_champions()
             assert (await wire.infer(positions[0][:1], positions[1][:1]))[0] == "1"
             await until(lambda: sum(line["event"] == "model.refused" for line in lines) > 3)
-        assert {line["log_level"] for line in lines if line["event"] == "model.champion_refused"} == {"error", "info"}
+        refused = [line for line in lines if line["event"] == "model.champion_refused"]
+        assert [line["versions"] for line in refused] == [[2]] * len(refused)
+        assert [line["log_level"] for line in refused] == ["error", *["info"] * (len(refused) - 1)]
         loader.broken.clear()
         await until(lambda: served_by(wire) == [1, 2])
 
@@ -436,6 +439,37 @@ async def test_a_server_of_one_version_starts_with_the_champion_and_without_an_e
             await wire.server.plane.registry.serve_champions()
         assert served_by(wire) == [2]
     assert [line["event"] for line in lines if line["log_level"] == "error"] == []
+
+
+async def test_a_server_of_one_version_starts_with_the_predecessor_of_a_broken_champion(open_wire, publish, store, loader):
+    publish(), publish()
+    for epoch, champion in ((1, 1), (2, 2)):
+        store.write_champion(MODEL, champion, epoch=epoch, reason="test")
+    loader.broken.add(2)
+    async with open_wire(max_versions=1) as wire:
+        await wire.server.plane.registry.serve_champions()
+        assert served_by(wire) == [1]
+
+
+async def test_a_champion_that_is_refused_again_after_a_success_is_an_error(follower, store, loader, monkeypatch):
+    monkeypatch.setattr(registry_module, "LOAD_AGAIN_S", 0.0)
+    epochs = itertools.count(2)
+
+    def promote(version):
+        store.write_champion(MODEL, version, epoch=next(epochs), reason="test")
+
+    for _ in range(2):
+        loader.broken.add(2)
+        with capture_logs() as lines:
+            promote(2)
+            await until(lambda lines=lines: [line for line in lines if line["event"] == "model.champion_refused"])
+        assert next(line for line in lines if line["event"] == "model.champion_refused")["log_level"] == "error"
+        loader.broken.clear()
+        await until(lambda: 2 in served_by(follower))
+        for version in (3, 1):  # both take its place in memory
+            promote(version)
+            await until(lambda version=version: version in served_by(follower))
+        assert served_by(follower) == [1, 3]
 
 
 async def test_a_model_that_cannot_be_listed_holds_up_no_other(open_wire, publish, store, game, monkeypatch):

@@ -8,7 +8,6 @@ from zerofleet.agents import make_agent
 from zerofleet.errors import InvalidRequest
 from zerofleet.evaluators.uniform import UniformEvaluator
 from zerofleet.strength.matches import MatchTerms, Player, Scoreboard, SequentialTest, play_match
-from zerofleet.strength.matches.meeting import terms_of_games
 from zerofleet.strength.ratings import Sprt
 
 MATCHES = 20  # the error rates themselves are tested with results made by hand, in tests/ratings
@@ -25,13 +24,6 @@ def test_a_twin_is_the_same_player_under_another_name():
 def test_a_match_of_more_players_than_seats_is_rejected(game):
     with pytest.raises(InvalidRequest, match="3 players cannot share the 2 seats of tic_tac_toe"):
         MatchTerms("m", game, (Player("a"), Player("b"), Player("c")), seed=0, opening_plies=0, max_groups=1)
-
-
-def test_a_match_of_a_game_with_one_seat_is_rejected(game, monkeypatch):
-    spec = replace(game.spec(), num_players=1)
-    monkeypatch.setattr(type(game), "spec", lambda game: spec)
-    with pytest.raises(InvalidRequest, match="2 players cannot share the 1 seats of tic_tac_toe"):
-        terms_of_games(game, (Player("a"), Player("b")), games=10, seed=0, opening_plies=0)
 
 
 @pytest.mark.slow

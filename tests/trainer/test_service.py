@@ -357,6 +357,23 @@ async def test_a_candidate_of_a_damaged_store_stays_due_and_is_published_once_th
         assert (await trainer.submitted())[0] == 2
 
 
+async def test_a_candidate_waits_while_the_store_of_the_run_is_away(tmp_path, record, monkeypatch):
+    monkeypatch.setattr(service_module, "RETRY_S", 0.0)
+    stream, models, moved = MemoryStream(), tmp_path / "models", tmp_path / "moved"
+    async with RunningTrainer(settings_of(tmp_path), stream, FakeGatekeeper()) as trainer:
+        assert (await trainer.submitted())[0] == 1
+        models.rename(moved)
+        with structlog.testing.capture_logs() as logged:
+            await publish(stream, record, range(12))
+            await until(lambda: [line for line in logged if line["event"] == "candidate.not_published"])
+        assert {line["error"] for line in logged if line["event"] == "candidate.not_published"} == {
+            f"no version of {MODEL} is left in {models}; was the store removed?"
+        }
+        assert not models.exists()
+        moved.rename(models)
+        assert (await trainer.submitted())[0] == 2
+
+
 async def test_weights_of_a_warm_start_that_are_not_finite_end_the_trainer(tmp_path, record):
     stream, settings = MemoryStream(), settings_of(tmp_path, warm_start={"games": 10, "agents": "random"})
 

@@ -66,9 +66,10 @@ async function more(asked) {
 /** Show the state between two searches. */
 function rest(isFiltered, isStopped = false) {
   const hasMore = before !== null || isStopped;
+  const heir = byId(hasMore ? "more" : shown.length ? "games" : "clear");
   if (hasMore) byId("more").hidden = false;
-  else retire(byId("more"), byId("games"));
-  retire(byId("stop"), byId(hasMore ? "more" : "games"));
+  else retire(byId("more"), heir);
+  retire(byId("stop"), heir);
   byId("more").textContent = isFiltered ? "Search older games" : "Older games";
   notice(shown.length || isStopped ? "" : isFiltered && total ? "No stored game fits the filter." : `No game is stored yet: the trainer stores the first ones as soon as they end.${onward}`);
 }

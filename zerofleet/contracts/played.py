@@ -16,6 +16,7 @@ from games.core import Game
 __all__ = [
     "EXPLORATORY",
     "FULL_SEARCH",
+    "LAST_SEED",
     "REDUCED",
     "TARGET_UNIT",
     "WOULD_RESIGN",
@@ -30,6 +31,7 @@ FULL_SEARCH = 1  # MoveFlag.MOVE_FLAG_FULL_SEARCH
 WOULD_RESIGN = 2  # MoveFlag.MOVE_FLAG_WOULD_RESIGN
 REDUCED = 4  # MoveFlag.MOVE_FLAG_REDUCED
 EXPLORATORY = 8  # MoveFlag.MOVE_FLAG_EXPLORATORY
+LAST_SEED = (1 << 63) - 1  # of a game; fits signed and unsigned words alike
 TARGET_UNIT = 65535  # 1.0 in a fixed-point policy target
 _NO_POOL = np.empty(0, dtype=np.int32)
 

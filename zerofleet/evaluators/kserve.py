@@ -148,10 +148,11 @@ class KServeEvaluator(ChannelClient):
 def _rows_in_message(batch: LeafBatch) -> int:
     """Return the number of positions, at least 1, for which request and answer fit into a message.
 
-    An answer has an entry of at most 4 bytes for each listed action in the policy and in each extra head.
+    An answer has an entry of at most 4 bytes for each listed action, and for each column of an extra head, by default as many.
     """
     listed = batch.legal.shape[1]
-    asked, answered = batch.states.shape[1] + 2 * listed, 4 * listed * (1 + batch.extra_heads)
+    asked = batch.states.shape[1] + 2 * listed
+    answered = 4 * (listed + batch.extra_heads * (batch.head_width or listed))
     return max(1, (MAX_MESSAGE_BYTES - _HEAD_BYTES) // int(max(asked, answered, 1)))
 
 

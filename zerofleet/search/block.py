@@ -26,7 +26,7 @@ import numpy as np
 from games import core, positions
 from games.core import Game
 from games.errors import IllegalMove
-from zerofleet.contracts.played import PlayedGame
+from zerofleet.contracts.played import LAST_SEED, PlayedGame
 from zerofleet.evaluators.base import LeafBatch
 from zerofleet.search import kernel
 from zerofleet.search.arena import FINISHED, IDLE, SEARCHING, WAITING, allocate, memory_refused
@@ -45,7 +45,6 @@ from zerofleet.search.tree_view import TreeNode, view_node
 
 __all__ = ["LAST_SEED", "Leaves", "SearchBlock", "SearchCounters"]
 
-LAST_SEED = (1 << 63) - 1  # fits signed and unsigned words alike
 NO_ACTION = -1  # of no game
 
 
@@ -171,7 +170,8 @@ class SearchBlock:
 
     def _leaves(self) -> Leaves:
         rows = self._rows
-        batch = LeafBatch(rows.states[: self._used], rows.legal[: self._used], self._extra_heads)
+        width = self.game.spec().num_actions if self._extra_heads else 0
+        batch = LeafBatch(rows.states[: self._used], rows.legal[: self._used], self._extra_heads, width)
         return Leaves(batch, rows.versions[: self._used])
 
     def absorb(self, policy: np.ndarray, value: np.ndarray, extra_heads: Sequence[np.ndarray] = ()) -> None:

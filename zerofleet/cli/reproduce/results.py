@@ -74,8 +74,11 @@ class StageResults:
 
     def require_thesis(self, name: str) -> None:
         """Raise `InvalidRequest` if the folder has the report of another thesis, which this one's would replace."""
-        path = self.folder / "report.json"
-        if path.exists() and (held := _read(path).get("thesis")) != name:
+        try:
+            held = _read(self.folder / "report.json").get("thesis")
+        except (FileNotFoundError, InvalidRequest):  # a damaged report is written anew
+            return
+        if held != name:
             raise InvalidRequest(f"{self.folder} holds the reproduction of {held}; give another folder with --dir")
 
     def require_settings(self, stages: list[Stage]) -> None:

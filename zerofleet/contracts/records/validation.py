@@ -19,7 +19,7 @@ from games import core
 from games.core import Game, GameSpec
 from games.errors import InvalidParameters, UnknownGame
 from zerofleet.contracts.naming import MAX_VERSION
-from zerofleet.contracts.played import TARGET_UNIT
+from zerofleet.contracts.played import LAST_SEED, TARGET_UNIT
 from zerofleet.contracts.records import replay as faults
 from zerofleet.contracts.records.codec import SCHEMA, UID_PATTERN
 from zerofleet.contracts.records.replay import Claims, Replayed, replay
@@ -46,7 +46,6 @@ REASONS = (
 _AGENT_PATTERN = re.compile(r"[A-Za-z0-9_:.,=+-]{1,200}")
 _WORKER_PATTERN = re.compile(r"[A-Za-z0-9._:/@-]{1,128}")
 _MAX_PARAMETERS = 32
-_LAST_SEED = 2**63 - 1
 _SCORE_SLACK = 1e-6  # scores travel as float32
 
 
@@ -135,8 +134,8 @@ def _check_header(record: GameRecord, reject: _Reject) -> None:
         reject("uid", f"uid has {len(record.uid)} characters, want 32 lower-case hex digits")
     if not _WORKER_PATTERN.fullmatch(record.worker_id):
         reject("worker", f"worker id must match {_WORKER_PATTERN.pattern}")
-    if record.seed > _LAST_SEED:
-        reject("format", f"seed {record.seed} is above {_LAST_SEED}")
+    if record.seed > LAST_SEED:
+        reject("format", f"seed {record.seed} is above {LAST_SEED}")
 
 
 def _find_game(record: GameRecord, reject: _Reject) -> tuple[Game, GameSpec]:

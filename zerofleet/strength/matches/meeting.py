@@ -55,14 +55,13 @@ def terms_of_games(
     openings: tuple[Opening, ...] | None = None,
 ) -> MatchTerms:
     """Return the terms of a match of at least `games` games, in whole groups. Raises `InvalidRequest`."""
-    games_per_group = max(len(seatings(game.spec().num_players)), 1)  # the terms refuse a game without a second seat
     return MatchTerms(
         match_id="match",
         game=game,
         players=players,
         seed=seed,
         opening_plies=opening_plies,
-        max_groups=math.ceil(games / games_per_group),
+        max_groups=math.ceil(games / len(seatings(game.spec().num_players))),
         given_openings=openings,
     )
 
