@@ -122,13 +122,13 @@ async def check_refusals(target, model, evaluator, batch) -> None:
         await evaluator.evaluate(LeafBatch(batch.states[:, :-1], batch.legal), version=V1)
     async with open_inference_channel(target.address) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        request = evaluator._request(batch, 0, 1)
+        request = evaluator._request(batch, 1)
         request.raw_input_contents[0] += b"\0"
         for spoilt in (request, messages.ModelInferRequest(model_name=model.name)):
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await stub.ModelInfer(spoilt, timeout=60)
             assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        request = evaluator._request(batch, 0, 1)
+        request = evaluator._request(batch, 1)
         request.model_version = ""
         assert (await stub.ModelInfer(request, timeout=60)).model_version == "1"
 
@@ -144,7 +144,7 @@ async def check_priorities(target, model, batch) -> None:
         batching = (await stub.ModelConfig(asked, timeout=60, metadata=token)).config.dynamic_batching
         assert (batching.priority_levels, batching.default_priority_level) == (2, 2)
         for number in (0, 1, 2, 3):
-            request = evaluator._request(batch, 0, 1)
+            request = evaluator._request(batch, 1)
             request.parameters[PRIORITY_PARAMETER].uint64_param = number
             assert (await stub.ModelInfer(request, timeout=60)).model_version == "1"
         request.parameters[PRIORITY_PARAMETER].string_param = "1"
@@ -255,7 +255,7 @@ async def check_rows_stay_together(model, evaluator) -> None:
 
 async def check_all_outputs_are_sent_when_none_is_named(target, model, evaluator) -> None:
     batch = model.positions()
-    request = evaluator._request(batch, 0, 2)
+    request = evaluator._request(batch, 2)
     del request.outputs[:]
     async with open_inference_channel(target.address) as channel:
         reply = await service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=60)

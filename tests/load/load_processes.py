@@ -104,7 +104,7 @@ def write_request(path: Path, game: Game, *, rows: int, version: int) -> Path:
     while len(states) < rows:
         raise AssertionError(f"{len(states)} positions, want {rows}")
     batch = LeafBatch(states[:rows], legal[:rows])
-    request = KServeEvaluator._request(_Asker(model_name(game)), batch, 0, version)  # the worker's own way to word it
+    request = KServeEvaluator._request(_Asker(model_name(game)), batch, version)  # the worker's own way to word it
     path.write_bytes(request.SerializeToString())
     return path
 
@@ -113,7 +113,7 @@ class _Asker:
     """What the worker's evaluator needs to know to word a request."""
 
     def __init__(self, model: str) -> None:
-        self._model, self._max_rows, self._priority = model, 1 << 20, Priority.DEFAULT
+        self._model, self._priority = model, Priority.DEFAULT
 
 
 class Server:

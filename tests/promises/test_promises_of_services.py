@@ -198,7 +198,7 @@ async def test_p10_overload_is_refused_quickly_within_bounded_memory_and_clients
     served.first = served.publish(**SLOW)
     await served.control.serve(served.model, [served.first])
     asker = served.evaluator()
-    request = asker._request(batch, 0, served.first).SerializeToString()
+    request = asker._request(batch, served.first).SerializeToString()
     await asker.aclose()
     statuses: dict[str, list[float]] = {"OK": [], "RESOURCE_EXHAUSTED": []}
 

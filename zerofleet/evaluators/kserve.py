@@ -100,17 +100,18 @@ class KServeEvaluator(ChannelClient):
         if len(batch) == 0:
             return empty_evaluation(batch, version)
         rows = min(self._max_rows, _rows_in_message(batch))
-        requests = [self._request(batch, slice(start, start + rows), version) for start in range(0, len(batch), rows)]
+        parts = [batch] if len(batch) <= rows else [_part(batch, start, start + rows) for start in range(0, len(batch), rows)]
+        requests = [self._request(part, version) for part in parts]
         if len(requests) == 1:
             replies = [await self._send(requests[0])]
         else:
             replies = await all_of(self._send(request) for request in requests)
-        parts = [_read_reply(reply, request) for reply, request in zip(replies, requests, strict=True)]
-        policy, value, *extra_heads = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        read = [_read_reply(reply, request) for reply, request in zip(replies, requests, strict=True)]
+        policy, value, *extra_heads = read[0] if len(read) == 1 else map(np.concatenate, zip(*read, strict=True))
         return Evaluation(policy, value, version, tuple(extra_heads))
 
-    def _request(self, batch: LeafBatch, rows: slice, version: int) -> Any:
-        states, legal = batch.states[rows], batch.legal[rows]
+    def _request(self, batch: LeafBatch, version: int) -> Any:
+        states, legal = batch.states, batch.legal
         request = kserve.ModelInferRequest(model_name=self._model, model_version=str(version))
         if self._priority is not Priority.DEFAULT:
             request.parameters[PRIORITY_PARAMETER].uint64_param = self._priority
@@ -143,6 +144,10 @@ class KServeEvaluator(ChannelClient):
         if isinstance(error, Overloaded | Unavailable):
             return self._retry_s
         return self._missing_s if isinstance(error, ModelNotFound) else 0.0
+
+
+def _part(batch: LeafBatch, first: int, after: int) -> LeafBatch:
+    return LeafBatch(batch.states[first:after], batch.legal[first:after], batch.extra_heads, batch.head_width)
 
 
 def _rows_in_message(batch: LeafBatch) -> int:
