@@ -19,7 +19,7 @@ def random_game(game: Game, seed: int, *, version: int = 1, with_targets: bool =
     legal = np.empty(spec.max_legal, dtype=np.int16)
     moves: list[int] = []
     searched: list[SearchedMove] = []
-    core.reset(game, state, seed)
+    core.reset(game, state, int(np.uint64(seed).astype(np.int64)))
     while not core.is_over(game, state):
         actions = legal[: core.legal_actions(game, state, legal)].astype(np.int32)
         searched.append(_search(rng, actions, ply=len(moves), version=version, players=spec.num_players, target=with_targets))

@@ -19,7 +19,7 @@ from games import core
 from games.core import Game, GameSpec
 from games.errors import InvalidParameters, UnknownGame
 from zerofleet.contracts.naming import MAX_VERSION
-from zerofleet.contracts.played import LAST_SEED, TARGET_UNIT
+from zerofleet.contracts.played import TARGET_UNIT
 from zerofleet.contracts.records import replay as faults
 from zerofleet.contracts.records.codec import SCHEMA, UID_PATTERN
 from zerofleet.contracts.records.replay import Claims, Replayed, replay
@@ -134,8 +134,6 @@ def _check_header(record: GameRecord, reject: _Reject) -> None:
         reject("uid", f"uid has {len(record.uid)} characters, want 32 lower-case hex digits")
     if not _WORKER_PATTERN.fullmatch(record.worker_id):
         reject("worker", f"worker id must match {_WORKER_PATTERN.pattern}")
-    if record.seed > LAST_SEED:
-        reject("format", f"seed {record.seed} is above {LAST_SEED}")
 
 
 def _find_game(record: GameRecord, reject: _Reject) -> tuple[Game, GameSpec]:
@@ -235,7 +233,7 @@ def _claims(record: GameRecord, spec: GameSpec, reject: _Reject) -> Claims:
             )
     columns = np.array(rows, dtype=np.int64).reshape(len(rows), 5).T
     return Claims(
-        seed=np.int64(record.seed),  # the type with which all others call the rules; another compiles other arithmetic
+        seed=np.uint64(record.seed).astype(np.int64),  # as all others call the rules; another type compiles other arithmetic
         moves=np.array(record.moves[:], dtype=np.int64),
         resigned=record.resigned_seat > 0,
         seat_versions=np.array(record.seat_versions[:], dtype=np.int64),
