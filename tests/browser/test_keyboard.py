@@ -299,12 +299,19 @@ def test_the_table_of_a_search_is_scrolled_sideways_with_the_keyboard(open_page:
     expect(page.locator("#position")).to_contain_text("Position 1 of")
 
 
+def taken(page: Page, held: list[Route]) -> Route:
+    """Return a held request, which reaches the handler of the test a moment after the page has sent it."""
+    while not held:
+        page.evaluate("0")
+    return held.pop()
+
+
 @pytest.mark.parametrize("query", ["", "?max_plies=100"])
 def test_the_focus_is_kept_through_older_games(open_page: Opener, query: str) -> None:
     page, held = open_page("/api"), []
 
     def give(older: int | None) -> None:
-        route = held.pop()
+        route = taken(page, held)
         listed = route.fetch().json()
         route.fulfill(json={**listed, "games": listed["games"][:1] * 50, "next_before": older})
 
@@ -329,6 +336,6 @@ def test_the_focus_of_stop_goes_on_where_a_search_finds_no_game(open_page: Opene
     with page.expect_request("**/games?*"):
         page.goto("/runs/golden/games?max_plies=100")
     tab_to(page, page.get_by_role("button", name="Stop"))
-    route = held.pop()
+    route = taken(page, held)
     route.fulfill(json={**route.fetch().json(), "games": [], "next_before": None})
     expect(page.get_by_role("button", name="Clear")).to_be_focused()

@@ -58,6 +58,7 @@ const isDark = (colour) => [1, 3, 5].reduce((sum, at, i) => sum + [0.3, 0.59, 0.
 
 /** Lay a button over every cell, above its stone. */
 function show() {
+  if (!board) return; // the picture came after its board was left
   const focused = document.activeElement?.dataset?.key;
   const made = layer(byId("drawing-frame"), byId("drawing-board"), "Cells to draw on");
   if (!made) return;
