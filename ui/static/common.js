@@ -126,6 +126,12 @@ export function retire(button, heir) {
   button.hidden = true;
 }
 
+/** Show a button while it is of use; else hide it as `retire` does. */
+export function showWhile(isUseful, button, heir) {
+  if (isUseful) button.hidden = false;
+  else retire(button, heir);
+}
+
 /** Scroll a panel into sight when its beginning is not, as below a list on a narrow page; its own content begins at the top. */
 export function reveal(panel) {
   panel.scrollTop = 0;

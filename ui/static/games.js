@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, latest, moment, notice, onward, path, patiently, result, retire, run, several, table } from "./common.js";
+import { byId, count, el, fetchJson, latest, moment, notice, onward, path, patiently, result, retire, run, several, showWhile, table } from "./common.js";
 
 const PAGE = 50, FIRST_MOVES = 8;
 const form = byId("filter"), names = [...new FormData(form).keys()], searching = latest();
@@ -67,8 +67,7 @@ async function more(asked) {
 function rest(isFiltered, isStopped = false) {
   const hasMore = before !== null || isStopped;
   const heir = byId(hasMore ? "more" : shown.length ? "games" : "clear");
-  if (hasMore) byId("more").hidden = false;
-  else retire(byId("more"), heir);
+  showWhile(hasMore, byId("more"), heir);
   retire(byId("stop"), heir);
   byId("more").textContent = isFiltered ? "Search older games" : "Older games";
   notice(shown.length || isStopped ? "" : isFiltered && total ? "No stored game fits the filter." : `No game is stored yet: the trainer stores the first ones as soon as they end.${onward}`);

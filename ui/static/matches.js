@@ -1,4 +1,4 @@
-import { byId, count, el, fetchJson, game, latest, notice, onward, path, patiently, percent, run, signed, svg, table } from "./common.js";
+import { byId, count, el, fetchJson, game, latest, notice, onward, path, patiently, percent, run, showWhile, signed, svg, table } from "./common.js";
 import { exports } from "./files.js";
 import { testFigure } from "./llr_path.js";
 import { isOfGroups, outcome, places, short } from "./points.js";
@@ -155,8 +155,7 @@ const mark = () => byId("matches").querySelectorAll("tbody tr").forEach((row, i)
 
 function list() {
   byId("count").textContent = matches.length ? `${count(matches.length)} of ${count(total)} matches${conditions.size ? " that fit the filter" : ""}` : "";
-  if (before === null && document.activeElement === byId("more")) byId("matches").focus();
-  byId("more").hidden = before === null;
+  showWhile(before !== null, byId("more"), byId("matches"));
   byId("matches").hidden = !matches.length;
   byId("matches").replaceChildren(table([
     ["versions", (row) => (row.id ? el("button", { type: "button", class: "link", onclick: () => open(row) }, `${row.version} : ${row.opponent}`) : `${row.version} : ${row.opponent}`)],

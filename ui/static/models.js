@@ -1,4 +1,4 @@
-import { byId, compact, count, el, fetchJson, latest, moment, notice, onward, path, patiently, percent, rating, reveal, run, signed, svg, table } from "./common.js";
+import { byId, compact, count, el, fetchJson, latest, moment, notice, onward, path, patiently, percent, rating, reveal, run, showWhile, signed, svg, table } from "./common.js";
 import { testFigure } from "./llr_path.js";
 import { isOfGroups, places } from "./points.js";
 import { champion, follow, promotion } from "./promotion.js";
@@ -12,8 +12,7 @@ const score = ({ match }) => (match ? `+${match.wins} =${match.draws} −${match
 function list() {
   byId("count").textContent = `${count(models.length)} of ${count(total)} ${byId("champions").checked ? "champions" : "versions"}`;
   byId("models").hidden = !models.length;
-  if (before === null && document.activeElement === byId("more")) byId("models").focus();
-  byId("more").hidden = before === null;
+  showWhile(before !== null, byId("more"), byId("models"));
   byId("models").replaceChildren(table([
     ["version", (row) => el("button", { type: "button", class: "link", onclick: () => open(row.version) }, `${row.version}`), { right: true }],
     ["status", (row) => `${row.status}${row.is_champion ? " ★" : ""}`],

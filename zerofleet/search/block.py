@@ -81,6 +81,7 @@ class SearchBlock:
         self._mode = mode_for(game, settings, self._rows, self._cache)
         self._worlds = self._mode.worlds
         self._extra_heads = int(self._worlds is not None and settings.information == "predict")
+        self._head_width = game.spec().num_actions if self._extra_heads else 0
         self._tags: list[object] = [None] * slots
         self._openings = np.zeros(slots, dtype=np.int32)
         self._seeds = [0] * slots
@@ -170,8 +171,7 @@ class SearchBlock:
 
     def _leaves(self) -> Leaves:
         rows = self._rows
-        width = self.game.spec().num_actions if self._extra_heads else 0
-        batch = LeafBatch(rows.states[: self._used], rows.legal[: self._used], self._extra_heads, width)
+        batch = LeafBatch(rows.states[: self._used], rows.legal[: self._used], self._extra_heads, self._head_width)
         return Leaves(batch, rows.versions[: self._used])
 
     def absorb(self, policy: np.ndarray, value: np.ndarray, extra_heads: Sequence[np.ndarray] = ()) -> None:
